@@ -1,0 +1,1 @@
+"""The mailboxes: each thin, each with a twin in `core` that decides."""

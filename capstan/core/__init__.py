@@ -1,0 +1,1 @@
+"""The judgement: pure, no socket, thread, clock, file or log."""

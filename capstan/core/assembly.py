@@ -1,0 +1,454 @@
+"""The fold: binlog events → whole transactions and schema changes. Sans-IO; ADR-0003.
+
+House rules: what may follow what stands in `shapes`, what is done then stands here. Nothing leaves
+before its terminator; a halt throws away what is half-built, keeps what was finished before it, and
+is final until a new epoch is opened. Names and types of rows come from the table map before them;
+no statement is ever needed to read a row, and no statement's text outlives its event.
+
+How it works: `open()` begins an epoch at a watermark, `feed()` takes whole events and returns what
+they finished. Its loop is the hot path: header, checksum, one look in the table, one action.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from struct import Struct
+from typing import Final
+
+import attrs
+
+from capstan.core.binlog import checksum, log_events, row_compiler, statements, table_map
+from capstan.core.binlog.framing import Packets
+from capstan.core.binlog.header import IGNORABLE, SIZE, EventType, type_name, unpack_header
+from capstan.core.binlog.log_events import corrupt
+from capstan.core.binlog.row_compiler import RowDecoder
+from capstan.core.changes import (
+    Changes,
+    Committed,
+    Op,
+    PositionLog,
+    RowsChunk,
+    SchemaChange,
+    SchemaChangeGroup,
+    Transaction,
+)
+from capstan.core.gtid import GtidAccumulator, GtidSet
+from capstan.core.halts import Halt, Halted, HaltReason, halted
+from capstan.core.limits import Budget
+from capstan.core.shapes import SHAPES, STATEMENT_SHAPES, TABLE, Cell, Shape, State
+from capstan.core.tables import CaptureList
+from capstan.core.watermark import Anchor
+
+Item = Transaction | SchemaChangeGroup
+
+_OPS: Final[dict[int, Op]] = {
+    EventType.WRITE_ROWS: Op.INSERT,
+    EventType.UPDATE_ROWS: Op.UPDATE,
+    EventType.DELETE_ROWS: Op.DELETE,
+    EventType.WRITE_ROWS_V1: Op.INSERT,
+    EventType.UPDATE_ROWS_V1: Op.UPDATE,
+    EventType.DELETE_ROWS_V1: Op.DELETE,
+}
+_STATEMENT_END: Final = 1
+_DUMMY_TABLE: Final = 0xFFFFFF
+_MAX_SHAPES: Final = 4096
+_NO_CHANGES: Final = Changes()
+_WRAP: Final = 0xFFFFFFFF
+_SECONDS: Final = Struct("<I").unpack_from
+_INSIDE: Final = frozenset({State.STARTED, State.BLOCK, State.XA_BLOCK})
+_BOUNDARIES: Final = {b"BEGIN": Shape.BEGIN, b"COMMIT": Shape.COMMIT}
+
+Action = Callable[[bytes, int, int], State | None]
+
+
+class Row:
+    """One row of the table, ready for the loop: the event's type code leads straight to a cell.
+
+    Attributes:
+        state: Whose row it is.
+        inside: Whether it lies inside a group, where events follow each other without a gap.
+        by_type: Next row and action by type code; None where more must be looked at.
+        by_text: The same for the statements that bound every transaction.
+        by_shape: The same for everything.
+    """
+
+    __slots__ = ("by_shape", "by_text", "by_type", "inside", "state")
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.inside = state in _INSIDE
+        self.by_type: list[tuple[Row, Action] | None] = [None] * 256
+        self.by_text: dict[bytes, tuple[Row, Action]] = {}
+        self.by_shape: dict[Shape, tuple[Row, Action]] = {}
+
+
+@attrs.frozen(kw_only=True)
+class Epoch:
+    """What a new stream begins with.
+
+    Attributes:
+        start: The processed set that the dump was asked to continue.
+        server_uuid: The server at the other end.
+        anchor: The transaction that must come by again, unless it was left in (D13).
+        checksums: Whether events before the first format description carry a CRC32, as the
+            session announced (D23).
+    """
+
+    start: GtidSet
+    server_uuid: str
+    anchor: Anchor | None = None
+    checksums: bool = True
+
+
+class Fold:
+    """Assembles one stream after another for one capture list."""
+
+    _chunks: list[RowsChunk]
+    _ddl: statements.Statement | None
+    _tables: dict[int, tuple[bytes, RowDecoder | None]]
+    _savepoints: dict[str, int]
+    _held: int
+    _group: Committed
+    _statement: statements.Statement
+
+    def __init__(self, capture: CaptureList, budget: Budget) -> None:
+        self.halt: Halt | None = None
+        self._capture = capture
+        self._budget = budget
+        self._limit = budget.limit
+        self._known: dict[bytes, RowDecoder | None] = {}
+        self._rows = {state: Row(state) for state in State}
+        for state, cells in TABLE.items():
+            self._fill(self._rows[state], cells)
+        self.open(Epoch(start=GtidSet(), server_uuid=""))
+
+    def _fill(self, row: Row, cells: Mapping[Shape, Cell]) -> None:
+        for shape in {*STATEMENT_SHAPES.values(), Shape.IGNORABLE} & cells.keys():
+            row.by_shape[shape] = self._ready(cells[shape], 0)
+        for text, shape in _BOUNDARIES.items():
+            if shape in cells:
+                row.by_text[text] = row.by_shape[shape]
+        for code, shape in SHAPES.items():
+            if shape in cells:
+                row.by_type[code] = self._ready(cells[shape], code)
+
+    def _ready(self, cell: Cell, code: int) -> tuple[Row, Action]:
+        if cell.action == "buffer_rows":
+            version1 = code < EventType.WRITE_ROWS
+            return self._rows[cell.state], partial(self._buffer_rows, _OPS[code], version1)
+        action: Action = getattr(self, f"_{cell.action}")
+        return self._rows[cell.state], action
+
+    def open(self, epoch: Epoch) -> None:
+        """Begin a new epoch; what an older one left half-built is gone, a halt included."""
+        self.halt = None
+        self._epoch = epoch
+        self._anchor = epoch.anchor
+        self._row = self._rows[State.UNOPENED]
+        self._checksums = epoch.checksums
+        self._processed = GtidAccumulator(epoch.start)
+        self._log: PositionLog | None = None
+        self._out: list[Item] = []
+        self._offset = 0
+        self._discard()
+
+    @property
+    def building(self) -> bool:
+        """Whether a transaction is under way."""
+        return self._row.inside
+
+    def feed(self, packets: Packets) -> list[Item]:
+        """Take whole events; return what they finished, in order.
+
+        A halt met on the way is left in `halt` and the items finished before it are returned.
+
+        Raises:
+            Halted: When the fold was halted before.
+        """
+        if self.halt is not None:
+            raise Halted(self.halt)
+        self._out, self._log = [], None
+        try:
+            self._run(packets.data, packets.spans)
+        except Halted as verdict:
+            self._latch(verdict.halt)
+        return self._out
+
+    def _latch(self, halt: Halt) -> None:
+        self.halt = halt
+        self._row = self._rows[State.HALTED]
+        self._discard()
+
+    def _run(self, data: bytes, spans: list[tuple[int, int]]) -> None:
+        row, offset = self._row, self._offset
+        for start, end in spans:
+            if end - start < SIZE:
+                raise corrupt("an event shorter than its header")
+            _time, code, _server, size, log_pos, flags = unpack_header(data, start)
+            if size != end - start:
+                raise corrupt(f"{type_name(code)} of another size than its packet")
+            if self._checksums:
+                if not checksum.intact(data, start, end):
+                    raise corrupt(f"{type_name(code)} with a wrong checksum")
+                end -= 4  # noqa: PLW2901 - the body ends before the checksum
+            cell = row.by_type[code]
+            if cell is None:
+                cell = self._look_closer(row, code, flags, data, start + SIZE, end)
+            if log_pos:
+                if row.inside and (log_pos - size) & _WRAP != offset:
+                    raise halted(HaltReason.EVENT_ORDER_INVALID, f"a gap before {type_name(code)}")
+                offset = log_pos
+            row, action = cell
+            override = action(data, start + SIZE, end)
+            if override is not None:
+                row = self._rows[override]
+        self._row, self._offset = row, offset
+
+    def _look_closer(
+        self, row: Row, code: int, flags: int, data: bytes, start: int, end: int
+    ) -> tuple[Row, Action]:
+        """The cell of an event whose type alone does not tell: a query, or an unknown one."""
+        if code == EventType.QUERY:
+            cell = row.by_text.get(log_events.query_text(data, start, end))
+            if cell is not None:
+                return cell
+            shape = self._read_query(data, start, end)
+        else:
+            shape = SHAPES.get(code) or _unknown(code, flags)
+        cell = row.by_shape.get(shape)
+        if cell is None:
+            raise halted(HaltReason.EVENT_ORDER_INVALID, f"{shape.value} {row.state.value}")
+        return cell
+
+    def _read_query(self, data: bytes, start: int, end: int) -> Shape:
+        try:
+            self._statement = statements.classify_query(log_events.read_query(data, start, end))
+        except statements.StatementError:
+            raise halted(HaltReason.UNDECODABLE_TEXT, "the names in a statement") from None
+        return STATEMENT_SHAPES[self._statement.kind]
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def _pass_over(self, _data: bytes, _start: int, _end: int) -> None:
+        """Nothing to do: the shape alone mattered."""
+
+    def _note_format(self, data: bytes, start: int, end: int) -> None:
+        """A file begins; its description has a CRC32 whatever its events have (D23)."""
+        if not self._checksums:
+            if not checksum.intact(data, start - SIZE, end):
+                raise corrupt("FORMAT_DESCRIPTION with a wrong checksum")
+            end -= 4
+        self._checksums = log_events.read_format_description(data, start, end).checksums
+        self._discard()
+
+    def _note_rotate(self, data: bytes, start: int, end: int) -> None:
+        log_events.read_rotate(data, start, end)
+        self._discard()
+
+    # -- groups --------------------------------------------------------------------------------
+
+    def _begin_group(self, data: bytes, start: int, end: int) -> State | None:
+        return self._begin(log_events.read_gtid(data, start, end), data, start)
+
+    def _begin_tagged_group(self, data: bytes, start: int, end: int) -> State | None:
+        return self._begin(log_events.read_tagged_gtid(data, start, end), data, start)
+
+    def _begin(self, group: Committed, data: bytes, start: int) -> State | None:
+        if group.commit_micros == 0:
+            (seconds,) = _SECONDS(data, start - SIZE)
+            micros = seconds * 1_000_000
+            group = group._replace(commit_micros=micros, arrived_micros=micros)
+        self._group = group
+        return None if self._anchor is None else self._meet_anchor(self._anchor, group)
+
+    def _meet_anchor(self, anchor: Anchor, group: Committed) -> State | None:
+        """The anchored transaction must come by again, unchanged; its group is passed over."""
+        same_server = anchor.server_uuid == self._epoch.server_uuid
+        if group.gtid != anchor.gtid:
+            if same_server:
+                raise _history_changed(f"the stream does not begin with {anchor.gtid}")
+            return None
+        if group.commit_micros != anchor.commit_micros or (
+            same_server and group.arrived_micros != anchor.arrived_micros
+        ):
+            raise _history_changed(f"another transaction stands under {anchor.gtid}")
+        self._anchor = None
+        return State.SKIPPING
+
+    def _open_block(self, _data: bytes, _start: int, _end: int) -> None:
+        """BEGIN or XA START: rows may follow; nothing is out before the terminator."""
+
+    def _release(self, _data: bytes, _start: int, _end: int) -> None:
+        log, index = self._advance()
+        chunks = self._chunks
+        if self._ddl is not None:
+            self._out.append(self._schema_group(self._ddl, log, index, rows_follow=bool(chunks)))
+        if chunks or self._ddl is None:
+            changes = Changes(chunks) if chunks else _NO_CHANGES
+            self._out.append(Transaction(self._group, changes, log, index))
+        self._discard()
+
+    def _release_rolled_back(self, data: bytes, start: int, end: int) -> None:
+        if self._chunks or self._ddl is not None:
+            raise halted(
+                HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, "ROLLBACK of a block that holds rows"
+            )
+        self._release(data, start, end)
+
+    def _take_ddl(self, _data: bytes, _start: int, _end: int) -> None:
+        log, index = self._advance()
+        self._out.append(self._schema_group(self._statement, log, index, rows_follow=False))
+        self._discard()
+
+    def _take_ddl_with_rows(self, _data: bytes, _start: int, _end: int) -> None:
+        self._ddl = self._statement
+
+    def _advance(self) -> tuple[PositionLog, int]:
+        """Put the group's GTID into the processed set."""
+        log, group = self._log, self._group
+        if log is None:
+            log = self._log = PositionLog(self._processed.freeze())
+        if not self._processed.add(group.uuid, group.tag, group.number):
+            raise _history_changed(f"{group.gtid} was not asked for, or came twice")
+        log.run.append(group)
+        return log, len(log.run) - 1
+
+    def _schema_group(
+        self, statement: statements.Statement, log: PositionLog, index: int, *, rows_follow: bool
+    ) -> SchemaChangeGroup:
+        position = log.before(index) if rows_follow else log.at(index)
+        changes = tuple(
+            SchemaChange(
+                gtid=self._group.gtid,
+                commit_micros=self._group.commit_micros,
+                position=position,
+                schema=named.schema,
+                table=named.table,
+                kind=named.kind,
+                new_schema=named.new_schema,
+                new_table=named.new_table,
+                rows_may_change=named.rows_may_change,
+                captured=self._covers(named.schema, named.table),
+                new_captured=self._covers(named.new_schema, named.new_table),
+            )
+            for named in statement.objects
+        )
+        return SchemaChangeGroup(self._group, changes, rows_follow)
+
+    def _covers(self, schema: str | None, table: str | None) -> bool:
+        if schema is None:
+            return False
+        if table is None:
+            return self._capture.touches_schema(schema)
+        return self._capture.covers(schema, table)
+
+    def _discard(self) -> None:
+        """Nothing is half-built."""
+        self._chunks = []
+        self._ddl = None
+        self._tables = {}
+        self._savepoints = {}
+        self._held = 0
+
+    # -- rows ----------------------------------------------------------------------------------
+
+    def _map_table(self, data: bytes, start: int, end: int) -> None:
+        if end - start < 8:
+            raise corrupt("TABLE_MAP truncated")
+        table_id = int.from_bytes(data[start : start + 6], "little")
+        body = data[start + 8 : end]
+        try:
+            decoder = self._known[body]
+        except KeyError:
+            decoder = self._learn(body)
+        known = self._tables.setdefault(table_id, (body, decoder))
+        if known[0] != body:
+            raise halted(
+                HaltReason.EVENT_ORDER_INVALID, "one table id with two shapes in one statement"
+            )
+
+    def _learn(self, body: bytes) -> RowDecoder | None:
+        schema, table = table_map.peek_name(body)
+        decoder = None
+        if self._capture.covers(schema, table):
+            decoder = row_compiler.compile_rows(table_map.parse(body))
+        if len(self._known) >= _MAX_SHAPES:
+            self._known.clear()
+        self._known[body] = decoder
+        return decoder
+
+    def _buffer_rows(
+        self,
+        op: Op,
+        version1: bool,
+        data: bytes,
+        start: int,
+        end: int,
+    ) -> None:
+        if end - start < 8:
+            raise corrupt("ROWS truncated")
+        table_id = int.from_bytes(data[start : start + 6], "little")
+        try:
+            decoder = self._tables[table_id][1]
+        except KeyError:
+            if table_id != _DUMMY_TABLE:
+                raise halted(HaltReason.TABLE_MAP_MISSING, "rows without their table map") from None
+            decoder = None
+        if decoder is not None:
+            self._held += end - start
+            if self._held > self._limit:
+                raise self._budget.exceeded(self._held)
+            images = decoder.images(data, start + 8, end, op is Op.UPDATE, version1=version1)
+            self._chunks.append(RowsChunk(op, decoder.shape, images))
+        if data[start + 6] & _STATEMENT_END:
+            self._tables = {}
+
+    def _mark_savepoint(self, _data: bytes, _start: int, _end: int) -> None:
+        self._savepoints[self._statement.savepoint] = len(self._chunks)
+
+    def _roll_back_to(self, _data: bytes, _start: int, _end: int) -> None:
+        if self._savepoints.get(self._statement.savepoint, 0) != len(self._chunks):
+            raise halted(
+                HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, "ROLLBACK TO a savepoint before rows"
+            )
+
+    # -- refusals ------------------------------------------------------------------------------
+
+    def _refuse_incident(self, _data: bytes, _start: int, _end: int) -> None:
+        raise halted(HaltReason.SOURCE_INCIDENT, "the source logged an INCIDENT event")
+
+    def _refuse_xa(self, _data: bytes, _start: int, _end: int) -> None:
+        raise halted(HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, f"XA under {self._group.gtid}")
+
+    def _refuse_anonymous(self, _data: bytes, _start: int, _end: int) -> None:
+        raise halted(HaltReason.ANONYMOUS_GTID, "a transaction without a GTID")
+
+    def _refuse_statement(self, _data: bytes, _start: int, _end: int) -> None:
+        raise halted(HaltReason.STATEMENT_BASED_CHANGE, f"no row images under {self._group.gtid}")
+
+    def _refuse_partial_rows(self, data: bytes, start: int, _end: int) -> None:
+        table_id = int.from_bytes(data[start : start + 6], "little")
+        if table_id not in self._tables:
+            raise halted(HaltReason.TABLE_MAP_MISSING, "rows without their table map")
+        decoder = self._tables[table_id][1]
+        if decoder is not None:
+            shape = decoder.shape
+            raise halted(
+                HaltReason.ROW_IMAGE_NOT_FULL,
+                f"partial JSON update of {shape.schema}.{shape.table}",
+            )
+
+    def _refuse_payload(self, _data: bytes, _start: int, _end: int) -> None:
+        raise halted(
+            HaltReason.UNSUPPORTED_TRANSACTION_SHAPE,
+            f"a compressed transaction under {self._group.gtid}",
+        )
+
+
+def _unknown(code: int, flags: int) -> Shape:
+    if flags & IGNORABLE:
+        return Shape.IGNORABLE
+    raise halted(HaltReason.EVENT_UNKNOWN, type_name(code))
+
+
+def _history_changed(detail: str) -> Halted:
+    return halted(HaltReason.SOURCE_HISTORY_CHANGED, detail)

@@ -1,0 +1,1 @@
+"""Bytes to events: framing, headers, control events, table maps, rows. Sans-IO."""

@@ -1,0 +1,226 @@
+"""Reads the bodies of control events: format description, rotate, GTIDs, queries.
+
+House rules: functions from bytes and offsets to small values; `data[start:end]` is the event's body
+without header and checksum. Every length is checked against the event before it is used; what does
+not fit is `event_corrupt` with the type, no content. Rows and table maps have files of their own.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+import attrs
+
+from capstan.core.changes import Committed
+from capstan.core.gtid import MAX_NUMBER, GtidSet, uuid_text
+from capstan.core.halts import Halted, HaltReason, halted
+
+_FORMAT_HEAD: Final = Struct("<H50sIB").unpack_from
+_GTID_HEAD: Final = Struct("<B16sQ").unpack_from
+_QUERY_HEAD: Final = Struct("<IIBHH").unpack_from
+_QUERY_HEAD_SIZE: Final = 13
+_U64: Final = Struct("<Q").unpack_from
+
+NO_CHECKSUM: Final = 0
+CRC32: Final = 1
+
+
+def corrupt(what: str) -> Halted:
+    """The halt for an event whose bytes do not add up."""
+    return halted(HaltReason.EVENT_CORRUPT, what)
+
+
+@attrs.frozen
+class FormatDescription:
+    """The first event of every binlog file.
+
+    Attributes:
+        server_version: As the server writes it.
+        checksums: True when the file's events end in a CRC32.
+    """
+
+    server_version: str
+    checksums: bool
+
+
+def read_format_description(data: bytes, start: int, end: int) -> FormatDescription:
+    """Read a FORMAT_DESCRIPTION; its last byte before the checksum is the file's algorithm."""
+    if end - start < 57 + 1:
+        raise corrupt("FORMAT_DESCRIPTION truncated")
+    version, server, _created, header_size = _FORMAT_HEAD(data, start)
+    if version != 4 or header_size != 19:
+        raise corrupt("FORMAT_DESCRIPTION of another binlog version")
+    algorithm = data[end - 1]
+    if algorithm not in (NO_CHECKSUM, CRC32):
+        raise corrupt(f"checksum algorithm {algorithm} unknown")
+    text = server.partition(b"\0")[0].decode("ascii", "replace")
+    return FormatDescription(text, algorithm == CRC32)
+
+
+def read_rotate(data: bytes, start: int, end: int) -> tuple[str, int]:
+    """Read a ROTATE: the next file's name and the offset in it."""
+    if end - start < 9:
+        raise corrupt("ROTATE truncated")
+    (position,) = _U64(data, start)
+    return data[start + 8 : end].decode("utf-8", "replace"), position
+
+
+def read_previous_gtids(data: bytes, start: int, end: int) -> GtidSet:
+    """Read a PREVIOUS_GTIDS: everything in the files before this one."""
+    try:
+        return GtidSet.decode(data[start:end])
+    except ValueError:
+        raise corrupt("PREVIOUS_GTIDS malformed") from None
+
+
+_uuids: dict[bytes, str] = {}
+_MAX_UUIDS: Final = 4096
+
+
+def _uuid(raw: bytes) -> str:
+    text = _uuids.get(raw)
+    if text is None:
+        if len(_uuids) >= _MAX_UUIDS:
+            _uuids.clear()
+        text = _uuids[raw] = uuid_text(raw)
+    return text
+
+
+_new_committed: Final = tuple.__new__
+
+
+def read_gtid(data: bytes, start: int, end: int) -> Committed:
+    """Read a GTID_LOG event (33); times are 0 in those of servers before 8.0."""
+    if end - start < 25:
+        raise corrupt("GTID truncated")
+    _flags, raw, number = _GTID_HEAD(data, start)
+    if not 0 < number <= MAX_NUMBER:
+        raise corrupt("GTID number out of range")
+    original = arrived = 0
+    stamps = start + 42
+    # Kind 2 of logical clock: last_committed and sequence_number, then the commit timestamps.
+    if end - stamps >= 7 and data[start + 25] == 2:
+        arrived = int.from_bytes(data[stamps : stamps + 7], "little")
+        if arrived >> 55:
+            if end - stamps < 14:
+                raise corrupt("GTID truncated")
+            arrived &= (1 << 55) - 1
+            original = int.from_bytes(data[stamps + 7 : stamps + 14], "little")
+        else:
+            original = arrived
+    return _new_committed(Committed, (_uuid(raw), "", number, original, arrived))
+
+
+def _varlen(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """One variable-length integer: as many bytes as the first has trailing ones, and one more."""
+    if position >= end:
+        raise corrupt("GTID_TAGGED truncated")
+    first = data[position]
+    extra = (~first & (first + 1)).bit_length() - 1
+    stop = position + 1 + extra
+    if stop > end:
+        raise corrupt("GTID_TAGGED truncated")
+    if extra == 8:
+        return int.from_bytes(data[position + 1 : stop], "little"), stop
+    return int.from_bytes(data[position:stop], "little") >> (extra + 1), stop
+
+
+def _signed(value: int) -> int:
+    return (value >> 1) ^ -(value & 1)
+
+
+def read_tagged_gtid(data: bytes, start: int, end: int) -> Committed:
+    """Read a GTID_TAGGED_LOG event (42): numbered fields in ascending order."""
+    version, position = _varlen(data, start, end)
+    size, position = _varlen(data, position, end)
+    _required, position = _varlen(data, position, end)
+    if version != 1 or size != end - start:
+        raise corrupt("GTID_TAGGED of another layout")
+    fields: dict[int, int] = {}
+    raw, tag = b"", b""
+    while position < end:
+        field, position = _varlen(data, position, end)
+        if field > 7 or field in fields:
+            break
+        if field == 1:
+            octets = []
+            for _ in range(16):
+                octet, position = _varlen(data, position, end)
+                octets.append(octet & 0xFF)
+            raw = bytes(octets)
+        elif field == 3:
+            length, position = _varlen(data, position, end)
+            tag, position = data[position : min(position + length, end)], position + length
+        else:
+            fields[field], position = _varlen(data, position, end)
+    return _tagged_event(raw, tag, fields)
+
+
+def _tagged_event(raw: bytes, tag: bytes, fields: dict[int, int]) -> Committed:
+    number = _signed(fields.get(2, 0))
+    if len(raw) != 16 or not 0 < number <= MAX_NUMBER or not len(tag) <= 32 or not tag.isascii():
+        raise corrupt("GTID_TAGGED malformed")
+    arrived = fields.get(6, 0)
+    return Committed(_uuid(raw), tag.decode("ascii"), number, fields.get(7, arrived), arrived)
+
+
+class QueryEvent(NamedTuple):
+    """The parts of a QUERY event that the fold needs; `text` never travels further.
+
+    Attributes:
+        schema: The session's default database.
+        text: The statement's bytes.
+        sql_mode: The session's sql_mode bits, 0 when not logged.
+        client_collation: Id of the character set in which `text` is written, 0 when not logged.
+    """
+
+    schema: bytes
+    text: bytes
+    sql_mode: int
+    client_collation: int
+
+    def __repr__(self) -> str:
+        return "<QueryEvent>"
+
+
+def query_text(data: bytes, start: int, end: int) -> bytes:
+    """Only the statement of a QUERY event: the fast way for BEGIN and COMMIT."""
+    if end - start < _QUERY_HEAD_SIZE:
+        raise corrupt("QUERY truncated")
+    text = start + _QUERY_HEAD_SIZE + data[start + 8] + data[start + 11] + (data[start + 12] << 8)
+    if text >= end or data[text]:
+        raise corrupt("QUERY truncated")
+    return data[text + 1 : end]
+
+
+def read_query(data: bytes, start: int, end: int) -> QueryEvent:
+    """Read a QUERY event; unknown status variables are passed over, never guessed."""
+    text = query_text(data, start, end)
+    _thread, _seconds, schema_size, _error, status_size = _QUERY_HEAD(data, start)
+    status = start + _QUERY_HEAD_SIZE
+    schema = data[status + status_size : status + status_size + schema_size]
+    sql_mode, collation = _status_variables(data[status : status + status_size])
+    return QueryEvent(schema, text, sql_mode, collation)
+
+
+# Fixed sizes of the status variables that can stand before the character set (code 4).
+_STATUS_SIZES: Final = {0: 4, 1: 8, 3: 4, 4: 6}
+
+
+def _status_variables(status: bytes) -> tuple[int, int]:
+    position, sql_mode, collation = 0, 0, 0
+    while position < len(status):
+        code = status[position]
+        position += 1
+        if code == 6 and position < len(status):
+            position += 1 + status[position]
+            continue
+        size = _STATUS_SIZES.get(code)
+        if size is None or position + size > len(status):
+            break
+        if code == 1:
+            sql_mode = int.from_bytes(status[position : position + 8], "little")
+        elif code == 4:
+            collation = int.from_bytes(status[position : position + 2], "little")
+            break
+        position += size
+    return sql_mode, collation

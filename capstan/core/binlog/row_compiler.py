@@ -1,0 +1,189 @@
+"""Compiles one decoder per table map and runs it over row events.
+
+House rules: the decoder is exact or halts; nothing else leaves it, whatever the bytes. The code
+for a table is generated (`row_source`) and grows: a null bitmap that was seen often enough gets a
+straight line of code, a bounded number of them, the others go through the careful function. An
+event is handed out only when every value of it was decoded and its rows end exactly where it ends.
+When the fast code stumbles, the careful function reads the event again and gives the verdict.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from capstan.core.binlog.bounded_reader import BoundedReader, corrupt
+from capstan.core.binlog.field_codecs import codec_for
+from capstan.core.binlog.row_source import RowSource
+from capstan.core.binlog.table_map import TableMap
+from capstan.core.halts import Halted, HaltReason, halted
+from capstan.core.tables import TableShape
+
+Row = tuple[Any, ...]
+
+_SIGHTINGS: Final = 64
+"""A null bitmap gets code of its own after so many rows: compiling costs as much as hundreds."""
+_MOST_VARIANTS: Final = 8
+_MOST_LINES: Final = 2048
+"""Columns times variants at most, so that a table of 4096 columns compiles in bounded time."""
+_COUNTED: Final = 1024
+_HEADS_KEPT: Final = 16
+
+
+class _ShortRowError(Exception):
+    """A row that goes on behind its event, or a NULL where none can be."""
+
+
+_FAILURES: Final = (_ShortRowError, ValueError, IndexError, struct.error, OverflowError)
+"""What reading wrong bytes can raise in generated code and in the recipes."""
+
+
+class RowDecoder:
+    """Decodes the row events of one table map.
+
+    Args:
+        table: The parsed table map.
+        sightings: How often a null bitmap must occur before code is generated for it.
+
+    Attributes:
+        shape: The table's public description.
+
+    Raises:
+        Halted: `unsupported_column_type`, naming the column; `undecodable_text` for a label.
+    """
+
+    def __init__(self, table: TableMap, sightings: int = _SIGHTINGS) -> None:
+        self.shape: TableShape = table.shape
+        self._where = f"{table.shape.schema}.{table.shape.table}"
+        codecs = [codec_for(column, self._where) for column in table.wire]
+        nullable = [column.nullable for column in table.wire]
+        self._writer = RowSource(table.shape.names, nullable, codecs)
+        self._sightings = sightings
+        self._room = min(_MOST_VARIANTS, _MOST_LINES // len(codecs))
+        self._masks: list[bytes] = []
+        self._seen: Counter[bytes] = Counter()
+        self._heads = tuple(_Head(len(codecs), bitmaps, self._where) for bitmaps in (1, 2))
+        self._namespace: dict[str, Any] = {
+            "Short": _ShortRowError,
+            "FAILURES": _FAILURES,
+            "verdict": self._verdict,
+            "seen": self._note,
+        }
+        self._careful_source = self._writer.careful()
+        self._run(self._careful_source)
+        self._compile()
+
+    @property
+    def source(self) -> str:
+        """The generated code as it stands now."""
+        return f"{self._careful_source}\n\n{self._rows_source}"
+
+    def images(
+        self, data: bytes, start: int, end: int, pairs: bool, version1: bool = False
+    ) -> list[Row]:
+        """Decode one row event.
+
+        Args:
+            data: The bytes that hold the event.
+            start: Where its extra data's length stands, right behind table id and flags; in a
+                version 1 event (types 23 to 25) where its column count stands.
+            end: Where its rows end, before any checksum.
+            pairs: True for an update: before and after images alternate.
+            version1: True for event types 23 to 25.
+
+        Returns:
+            One tuple per image, in wire order.
+
+        Raises:
+            Halted: `row_image_not_full`, `undecodable_text`, `event_corrupt`.
+        """
+        position = self._heads[pairs].skip(data, start, end, version1)
+        try:
+            rows, last = self._rows(data, position, end)
+        except _FAILURES:
+            rows = None
+        if rows is None:
+            rows, last = self._judge(data, position, end)
+        if last != end or (pairs and len(rows) & 1):
+            raise corrupt(f"a row event of {self._where} does not end with a row")
+        if self._grown:
+            self._compile()
+        return rows
+
+    def _judge(self, data: bytes, position: int, end: int) -> tuple[list[Row], int]:
+        """Read the rows again, step by step, to say what is wrong with them."""
+        careful = self._namespace["careful"]
+        rows: list[Row] = []
+        while position < end:
+            row, position = careful(data, position, end)
+            rows.append(row)
+        return rows, position
+
+    def _verdict(self, place: int | None, error: Exception) -> Halted:
+        if place is None:
+            return corrupt(f"a row of {self._where} is cut off")
+        name = f"{self._where}.{self.shape.names[place]}"
+        if isinstance(error, UnicodeDecodeError):
+            return halted(HaltReason.UNDECODABLE_TEXT, name)
+        return corrupt(f"a value of {name}")
+
+    def _note(self, mask: bytes) -> None:
+        """Count a null bitmap; the one that was seen often enough gets code of its own."""
+        self._seen[mask] += 1
+        if self._seen[mask] == self._sightings and len(self._masks) < self._room:
+            self._masks.append(mask)
+            self._grown = True
+        elif len(self._seen) > _COUNTED:
+            self._seen.clear()
+
+    def _compile(self) -> None:
+        learning = len(self._masks) < self._room
+        self._rows_source = self._writer.rows(self._masks, learning=learning)
+        self._run(self._rows_source)
+        self._rows: Callable[[bytes, int, int], tuple[list[Row], int]] = self._namespace["rows"]
+        self._grown = False
+
+    def _run(self, source: str) -> None:
+        self._namespace |= self._writer.namespace
+        # The text is made of column numbers and of recipes from this package only.
+        exec(compile(source, "<row decoder>", "exec"), self._namespace)  # noqa: S102
+
+
+def compile_rows(table: TableMap) -> RowDecoder:
+    """A decoder for the row events of a table; worth keeping for the table map's next event."""
+    return RowDecoder(table)
+
+
+class _Head:
+    """What stands before the rows: extra data, column count, bitmaps of the columns present."""
+
+    __slots__ = ("_bitmaps", "_columns", "_known", "_size", "_where")
+
+    def __init__(self, columns: int, bitmaps: int, where: str) -> None:
+        self._columns = columns
+        self._bitmaps = bitmaps
+        self._where = where
+        count = 1 if columns < 251 else 3
+        self._size = 2 + count + bitmaps * ((columns + 7) // 8)
+        self._known: set[bytes] = set()
+
+    def skip(self, data: bytes, start: int, end: int, version1: bool) -> int:
+        """Where the rows begin; every column must be in every image."""
+        stop = start + self._size
+        if data[start:stop] in self._known and not version1:
+            return stop
+        reader = BoundedReader(data, f"a row event of {self._where}", start, end)
+        if not version1:
+            extra = reader.uint(2)
+            if extra < 2:
+                raise corrupt(f"a row event of {self._where} with extra data of {extra} bytes")
+            reader.take(extra - 2)
+        if reader.packed() != self._columns:
+            raise corrupt(f"a row event of {self._where} with another number of columns")
+        for _ in range(self._bitmaps):
+            present = reader.uint((self._columns + 7) // 8)
+            if ~present & (1 << self._columns) - 1:
+                raise halted(HaltReason.ROW_IMAGE_NOT_FULL, self._where)
+        if reader.position == stop and not version1 and len(self._known) < _HEADS_KEPT:
+            self._known.add(data[start:stop])
+        return reader.position

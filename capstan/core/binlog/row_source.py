@@ -1,0 +1,169 @@
+"""Writes the Python that decodes the rows of one table map.
+
+House rules: identifiers are made of column numbers; a column's name stands in comments only, as
+`ascii()` prints it, so that no name can become code. Two functions come from the same recipes.
+`careful` reads one row step by step, checks each step and knows the column where it failed. `rows`
+reads all rows of an event: a straight line of code for each null bitmap it was written for, one
+`struct` call per run of fixed-width columns, and `careful` for every other row. It checks nothing
+that Python does not check by itself: what goes wrong is judged by `careful` afterwards, and reading
+too far shows in where the last row ends.
+
+Both find in their namespace: `Short` and `FAILURES` (exceptions), `verdict(column, error)` (makes
+the halt), `seen` (called with each null bitmap that has no code of its own), the `struct` readers
+`S0`, `S1`, … and the constants, `C3` for column 3.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
+
+from capstan.core.binlog.field_codecs import NUMBER, FieldCodec
+
+
+class RowSource:
+    """The source text for one table and the objects it refers to.
+
+    Args:
+        names: The column names, for comments.
+        nullable: Which columns allow NULL.
+        codecs: How each column is read.
+
+    Attributes:
+        namespace: The `struct` readers and the constants that the text written so far needs.
+    """
+
+    def __init__(
+        self, names: Sequence[str], nullable: Sequence[bool], codecs: Sequence[FieldCodec]
+    ) -> None:
+        self._names = [ascii(name) for name in names]
+        self._nullable = nullable
+        self._codecs = codecs
+        self._mask_size = (len(codecs) + 7) // 8
+        self._readers: dict[str, str] = {}
+        self.namespace: dict[str, object] = {
+            f"C{place}": codec.constant
+            for place, codec in enumerate(codecs)
+            if codec.constant is not None
+        }
+
+    def rows(self, masks: Sequence[bytes], *, learning: bool) -> str:
+        """The function `rows(data, p, end)`, which returns the rows and where they end.
+
+        Args:
+            masks: The null bitmaps that get code of their own.
+            learning: Whether the others are told to `seen`.
+        """
+        size = self._mask_size
+        lines = ["def rows(data, p, end):", "    found = []", "    append = found.append"]
+        lines.append("    while p < end:")
+        if masks:
+            lines.append(f"        mask = data[p{'' if size == 1 else f':p + {size}'}]")
+        for place, mask in enumerate(masks):
+            literal = mask[0] if size == 1 else mask
+            lines.append(f"        {'elif' if place else 'if'} mask == {literal!r}:")
+            lines += _indented(3, self._straight(mask))
+        rest = [f"seen(data[p:p + {size}])"] if learning else []
+        rest += ["row, p = careful(data, p, end)", "append(row)"]
+        if masks:
+            lines.append("        else:")
+        lines += _indented(3 if masks else 2, rest)
+        return "\n".join([*lines, "    return found, p", ""])
+
+    def careful(self) -> str:
+        """The function `careful(data, p, end)`, which returns one row and where it ends."""
+        body = [f"q = p + {self._mask_size}", "if q > end:", "    raise Short", "mask = data[p:q]"]
+        for place in range(len(self._codecs)):
+            body += self._checked(place)
+        values = [f"v{place}" for place in range(len(self._codecs))]
+        body.append(f"return {_tuple(values)}, q")
+        lines = ["def careful(data, p, end):", "    column = None", "    try:"]
+        lines += _indented(2, body)
+        lines += ["    except FAILURES as error:", "        halt = verdict(column, error)"]
+        lines += ["    raise halt", ""]  # outside the handler: the error holds bytes of the row
+        return "\n".join(lines)
+
+    def _checked(self, place: int) -> Iterator[str]:
+        """The careful reading of one column."""
+        yield f"column = {place}  # {self._names[place]}"
+        yield f"if mask[{place >> 3}] & {1 << (place & 7)}:"
+        if self._nullable[place]:
+            yield f"    v{place} = None"
+            yield "else:"
+            yield from _indented(1, self._checked_value(place))
+        else:
+            yield "    raise Short"
+            yield from self._checked_value(place)
+
+    def _checked_value(self, place: int) -> Iterator[str]:
+        codec = self._codecs[place]
+        yield from _step(str(codec.width))
+        yield f"{self._parts(place)}, = {self._reader(codec.layout)}(data, p)"
+        if codec.prefixed:
+            yield from _step(self._number(place))
+            yield f"v{place} = {self._value(place, 'data[p:q]')}"
+        else:
+            yield f"v{place} = {self._value(place)}"
+
+    def _straight(self, mask: bytes) -> Iterator[str]:
+        """The reading of one row whose nulls are known."""
+        values = ["None"] * len(self._codecs)
+        here, offset = "p", self._mask_size
+        run: list[int] = []
+        for place, codec in enumerate(self._codecs):
+            if mask[place >> 3] & 1 << (place & 7):
+                continue
+            run.append(place)
+            values[place] = f"v{place}" if codec.prefixed else self._value(place)
+            if codec.prefixed:
+                yield from self._run(run, here, offset)
+                yield f"p = {here} + {offset + self._width(run)}"
+                yield f"q = p + {self._number(place)}"
+                yield f"v{place} = {self._value(place, 'data[p:q]')}"
+                here, offset, run = "q", 0, []
+        if run:
+            yield from self._run(run, here, offset)
+        yield f"append({_tuple(values)})"
+        yield f"p = {here} + {offset + self._width(run)}"
+
+    def _run(self, run: list[int], here: str, offset: int) -> Iterator[str]:
+        """One `struct` call for the fixed parts of columns that lie side by side."""
+        layout = "".join(self._codecs[place].layout for place in run)
+        yield from (f"# {place}: {self._names[place]}" for place in run)
+        parts = ", ".join(self._parts(place) for place in run)
+        at = f"{here} + {offset}" if offset else here
+        yield f"{parts}, = {self._reader(layout)}(data, {at})"
+
+    def _width(self, run: list[int]) -> int:
+        return sum(self._codecs[place].width for place in run)
+
+    def _reader(self, layout: str) -> str:
+        """The name of the `struct` reader for a layout."""
+        if layout not in self._readers:
+            name = self._readers[layout] = f"S{len(self._readers)}"
+            self.namespace[name] = Struct(f"<{layout}").unpack_from
+        return self._readers[layout]
+
+    def _parts(self, place: int) -> str:
+        """The variables that the fixed part unpacks to: one, or two for three bytes."""
+        return f"r{place}, h{place}" if self._codecs[place].parts == 2 else f"r{place}"
+
+    def _number(self, place: int) -> str:
+        """The expression for a length in front of a value."""
+        return NUMBER[self._codecs[place].parts].format(f"r{place}", f"h{place}")
+
+    def _value(self, place: int, raw: str | None = None) -> str:
+        """The expression for the value; `raw` stands for the bytes behind a length."""
+        first = raw or f"r{place}"
+        return self._codecs[place].expression.format(first, f"h{place}", c=f"C{place}")
+
+
+def _step(width: str) -> Iterable[str]:
+    """Move to the next `width` bytes, which must be there."""
+    return "p = q", f"q = p + {width}", "if q > end:", "    raise Short"
+
+
+def _tuple(values: Sequence[str]) -> str:
+    return f"({', '.join(values)},)"
+
+
+def _indented(depth: int, lines: Iterable[str]) -> Iterator[str]:
+    return (f"{'    ' * depth}{line}" for line in lines)

@@ -1,0 +1,165 @@
+"""Dates and times of row images.
+
+House rules: a value is a `date`, naive `datetime`, UTC `datetime` or `timedelta` when Python has
+one, and else the text that SELECT prints, with the digits of its fsp: zero dates, zero months and
+days, the year 0, days like 31 February. Fields that no server writes (a 13th month, a 61st minute)
+raise ValueError.
+
+Wire: DATE is 3 bytes little-endian, day 5 bits, month 4, year 15. DATETIME is 5 bytes big-endian
+with the top bit set: year*13+month 17 bits, day 5, hour 5, minute 6, second 6. TIME is 3 bytes,
+offset by 0x800000: hour 10 bits, minute 6, second 6; a negative one is the whole number below the
+offset, fraction included. TIMESTAMP is 4 bytes of seconds. Behind each but DATE lies the fraction
+in (fsp + 1) // 2 bytes: hundredths, ten-thousandths or microseconds.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+
+from capstan.core.binlog.memo import Memo
+
+_MICROS = (0, 10_000, 100, 1)
+"""Microseconds per unit of the fraction, by its bytes."""
+_MEMORY = 4096
+
+
+def fraction_bytes(fsp: int) -> int:
+    """How many bytes the fraction takes."""
+    return (fsp + 1) // 2
+
+
+def date_of(year: int, month: int, day: int) -> date | str:
+    """A date, or its text when Python's calendar has no such day."""
+    if year > 9999 or month > 12:
+        raise ValueError("no such date")
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return f"{year:04d}-{month:02d}-{day:02d}"
+
+
+def _date(raw: bytes) -> date | str:
+    packed = int.from_bytes(raw, "little")
+    return date_of(packed >> 9, packed >> 5 & 15, packed & 31)
+
+
+dates: Memo[bytes, date | str] = Memo(_date, _MEMORY)
+"""The value of the 3 bytes of a DATE."""
+
+
+def _fraction_text(micros: int, fsp: int) -> str:
+    return f".{micros:06d}"[: fsp + 1] if fsp else ""
+
+
+def datetime_of(packed: int, micros: int, fsp: int) -> datetime | str:
+    """A DATETIME from its 40 bits without the top one, or its text."""
+    year, month = divmod(packed >> 22, 13)
+    day, hour, minute, second = (
+        packed >> 17 & 31,
+        packed >> 12 & 31,
+        packed >> 6 & 63,
+        packed & 63,
+    )
+    try:
+        return datetime(year, month, day, hour, minute, second, micros)
+    except ValueError:
+        day_text = date_of(year, month, day)
+        if isinstance(day_text, date) or hour > 23 or max(minute, second) > 59 or micros > 999_999:
+            raise
+        clock = f"{hour:02d}:{minute:02d}:{second:02d}"
+        return f"{day_text} {clock}{_fraction_text(micros, fsp)}"
+
+
+def datetime_decoder(fsp: int) -> Callable[[bytes], datetime | str]:
+    """A function from the bytes of a DATETIME(fsp) to its value."""
+    shift = 8 * fraction_bytes(fsp)
+    unit = _MICROS[fraction_bytes(fsp)]
+    mask = (1 << shift) - 1
+
+    def decode(raw: bytes) -> datetime | str:
+        value = int.from_bytes(raw, "big")
+        packed = (value >> shift) - 0x8000000000
+        if packed < 0:
+            raise ValueError("a datetime before the year 0")
+        return datetime_of(packed, (value & mask) * unit, fsp)
+
+    return decode
+
+
+def timestamp_decoder(fsp: int) -> Callable[[bytes], datetime | str]:
+    """A function from the bytes of a TIMESTAMP(fsp) to its value."""
+    shift = 8 * fraction_bytes(fsp)
+    unit = _MICROS[fraction_bytes(fsp)]
+    mask = (1 << shift) - 1
+    zero = f"0000-00-00 00:00:00{_fraction_text(0, fsp)}"
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+
+    def decode(raw: bytes) -> datetime | str:
+        value = int.from_bytes(raw, "big")
+        if not value:
+            return zero
+        micros = (value & mask) * unit
+        if micros > 999_999:
+            raise ValueError("over a million microseconds")
+        return epoch + timedelta(0, value >> shift, micros)
+
+    return decode
+
+
+def time_of(magnitude: int, micros: int) -> timedelta:
+    """A TIME without its sign, from its 24 bits."""
+    hours, minutes, seconds = magnitude >> 12, magnitude >> 6 & 63, magnitude & 63
+    if hours > 838 or max(minutes, seconds) > 59 or micros > 999_999:
+        raise ValueError("no such time")
+    return timedelta(0, seconds, micros, 0, minutes, hours)
+
+
+def time_decoder(fsp: int) -> Callable[[bytes], timedelta]:
+    """A function from the bytes of a TIME(fsp) to its value."""
+    shift = 8 * fraction_bytes(fsp)
+    unit = _MICROS[fraction_bytes(fsp)]
+    mask = (1 << shift) - 1
+    offset = 0x800000 << shift
+
+    def decode(raw: bytes) -> timedelta:
+        value = int.from_bytes(raw, "big") - offset
+        if value < 0:
+            return -time_of(-value >> shift, (-value & mask) * unit)
+        return time_of(value >> shift, (value & mask) * unit)
+
+    return decode
+
+
+def json_date(packed: int) -> str:
+    """The text of a DATE inside a JSON document, from its packed number."""
+    return _json_day(packed >> 41)
+
+
+def json_datetime(packed: int) -> str:
+    """The text of a DATETIME or TIMESTAMP inside a JSON document; always six digits."""
+    if packed < 0:
+        raise ValueError("a datetime before the year 0")
+    return f"{_json_day(packed >> 41)} {_json_clock(packed & (1 << 41) - 1, 23)}"
+
+
+def json_time(packed: int) -> str:
+    """The text of a TIME inside a JSON document; always six digits."""
+    return f"{'-' if packed < 0 else ''}{_json_clock(abs(packed), 838)}"
+
+
+def _json_day(packed: int) -> str:
+    year, month = divmod(packed >> 5, 13)
+    if not 0 <= year <= 9999:
+        raise ValueError("no such date")
+    return f"{year:04d}-{month:02d}-{packed & 31:02d}"
+
+
+def _json_clock(packed: int, most_hours: int) -> str:
+    micros, seconds, minutes, hours = (
+        packed & 0xFFFFFF,
+        packed >> 24 & 63,
+        packed >> 30 & 63,
+        packed >> 36,
+    )
+    if hours > most_hours or max(minutes, seconds) > 59 or micros > 999_999:
+        raise ValueError("no such time")
+    return f"{hours:02d}:{minutes:02d}:{seconds:02d}.{micros:06d}"

@@ -1,0 +1,173 @@
+"""The judgement behind the coordinator: what is delivered, what advances, when a batch is full.
+
+House rules: items are taken in stream order. One batch is out at a time: the next is formed only
+when the watermark of the one before is on disk (D15), so that the duplicate window after a crash is
+one batch. An item already processed is passed over in silence (R39); a transaction without changes
+advances without the sink (R32-R35). Nothing here calls a sink, a store or a clock.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import attrs
+
+from capstan.core.changes import SchemaChangeGroup, Transaction
+from capstan.core.gtid import GtidAccumulator, GtidSet
+from capstan.core.watermark import Anchor, Position
+
+Item = Transaction | SchemaChangeGroup
+Sender = TypeVar("Sender")
+
+
+@attrs.frozen(repr=False, eq=False)
+class Piece(Generic[Sender]):
+    """Finished items of one piece of the stream.
+
+    Attributes:
+        items: In stream order, at least one.
+        server_uuid: The server they were read from.
+        sender: Who gets the credit back.
+    """
+
+    items: Sequence[Item]
+    server_uuid: str
+    sender: Sender
+
+
+@attrs.frozen(repr=False, eq=False)
+class Batch:
+    """What is settled together.
+
+    Attributes:
+        entries: All items, delivered or not, in stream order.
+        calls: Those that the sink gets, with their places in `entries`.
+        server_uuid: The server they were read from.
+        skipped: How many items were already processed.
+    """
+
+    entries: tuple[Item, ...]
+    calls: tuple[tuple[int, Item], ...]
+    server_uuid: str
+    skipped: int
+
+
+class Desk(Generic[Sender]):
+    """Queue, processed set and the one batch that is out.
+
+    Args:
+        start: The position that the store holds.
+        max_batch: Items settled together at most.
+    """
+
+    def __init__(self, start: Position, max_batch: int) -> None:
+        self._settled = start.watermark
+        self._taken = GtidAccumulator(start.watermark)
+        self._max_batch = max_batch
+        self._queue: deque[Piece[Sender]] = deque()
+        self._place = 0
+        self._finished: list[Sender] = []
+        self._out: Batch | None = None
+
+    @property
+    def idle(self) -> bool:
+        """True when nothing is queued and nothing is out."""
+        return not self._queue and self._out is None and not self._finished
+
+    @property
+    def queued(self) -> int:
+        """How many pieces wait, the one being delivered included."""
+        return len(self._queue)
+
+    def arrive(self, piece: Piece[Sender]) -> None:
+        """Queue finished items."""
+        self._queue.append(piece)
+
+    def next_batch(self) -> Batch | None:
+        """Form the next batch; None while one is out or nothing is queued."""
+        if self._out is not None or not self._queue:
+            return None
+        server_uuid = self._queue[0].server_uuid
+        entries: list[Item] = []
+        calls: list[tuple[int, Item]] = []
+        skipped = 0
+        for item in self._take(server_uuid):
+            if not self._is_new(item):
+                skipped += 1
+                continue
+            deliverable = _for_sink(item)
+            if deliverable is not None:
+                calls.append((len(entries), deliverable))
+            entries.append(item)
+        self._out = Batch(tuple(entries), tuple(calls), server_uuid, skipped)
+        return self._out
+
+    def _is_new(self, item: Item) -> bool:
+        uuid, tag, number, _commit, _arrived = item.committed
+        if isinstance(item, SchemaChangeGroup) and item.rows_follow:
+            return item.gtid not in self._settled
+        return self._taken.add(uuid, tag, number)
+
+    def _take(self, server_uuid: str) -> list[Item]:
+        """Up to `max_batch` items from the front of the queue, all from one server."""
+        taken: list[Item] = []
+        while self._queue and self._queue[0].server_uuid == server_uuid:
+            items = self._queue[0].items
+            room = self._max_batch - len(taken)
+            part = items[self._place : self._place + room]
+            taken.extend(part)
+            self._place += len(part)
+            if self._place < len(items):
+                break
+            self._finished.append(self._queue.popleft().sender)
+            self._place = 0
+        return taken
+
+    def accepted(self, count: int) -> Position | None:
+        """The position after the first `count` entries of the batch that is out.
+
+        Returns:
+            None when they move nothing: the batch is settled without a write.
+        """
+        assert self._out is not None
+        moving = [item for item in self._out.entries[:count] if _moves(item)]
+        if not moving:
+            return None
+        if count == len(self._out.entries):
+            self._settled = self._taken.freeze()
+        else:
+            self._settled = self._settled.add_all(item.gtid for item in moving)
+        last = moving[-1].committed
+        anchor = Anchor(
+            gtid=last.gtid,
+            commit_micros=last.commit_micros,
+            arrived_micros=last.arrived_micros,
+            server_uuid=self._out.server_uuid,
+        )
+        return Position(watermark=self._settled, anchor=anchor)
+
+    def settled(self) -> list[Sender]:
+        """The batch is over: whom to give credit back, once for each finished piece."""
+        self._out = None
+        finished, self._finished = self._finished, []
+        return finished
+
+    @property
+    def watermark(self) -> GtidSet:
+        """Everything accepted so far."""
+        return self._settled
+
+
+def _moves(item: Item) -> bool:
+    """Whether the item moves the watermark (D20: of a statement with rows, only the rows do)."""
+    return isinstance(item, Transaction) or not item.rows_follow
+
+
+def _for_sink(item: Item) -> Item | None:
+    """The part of an item that the sink gets; None when it only advances."""
+    if isinstance(item, Transaction):
+        return item if item.changes else None
+    concerned = tuple(c for c in item.changes if c.captured or c.new_captured)
+    if not concerned:
+        return None
+    return item if len(concerned) == len(item.changes) else attrs.evolve(item, changes=concerned)

@@ -1,0 +1,1 @@
+"""Where changes go: an interface and the sinks that ship with capstan."""

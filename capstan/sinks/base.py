@@ -1,0 +1,73 @@
+"""What a sink must do: accept whole transactions, in order, one call at a time.
+
+House rules: returning means accepted, raising means refused and ends the pipeline (`sink_failed`,
+with the exception's class name only; a `Halted` keeps its own reason). Calls come from one thread,
+never two at once. A sink without `position()` is called at least once for each item: after a crash
+the items of one batch may come again. A sink that keeps data and position in one transaction of its
+own returns the position and is called exactly once for each transaction.
+"""
+
+from collections.abc import Sequence
+
+from capstan.core.changes import (
+    Change,
+    SchemaChange,
+    SchemaChangeGroup,
+    SnapshotMeta,
+    Transaction,
+)
+from capstan.core.gtid import GtidSet
+
+Item = Transaction | SchemaChangeGroup
+
+
+class Sink:
+    """Base class of all sinks; only `handle_transaction` must be written."""
+
+    def open(self) -> None:
+        """Get ready; called before the first item, on the thread that delivers."""
+
+    def close(self) -> None:
+        """Let go; called once after the last item."""
+
+    def position(self) -> GtidSet | None:
+        """The processed set that the sink keeps beside its data; None if it keeps none.
+
+        Asked for after `open()` and after each batch.
+        """
+        return None
+
+    def set_position(self, position: GtidSet) -> None:
+        """Keep another position, set by hand (`capstan checkpoint set`); data stays as it is.
+
+        Only called on a sink whose `position()` is not None.
+        """
+        raise NotImplementedError
+
+    def handle_transaction(self, transaction: Transaction) -> None:
+        """Accept one transaction; its `changes` are never empty."""
+        raise NotImplementedError
+
+    def handle_schema_changes(self, changes: Sequence[SchemaChange]) -> None:
+        """Accept all schema changes of one GTID."""
+        for change in changes:
+            self.handle_schema_change(change)
+
+    def handle_schema_change(self, change: SchemaChange) -> None:
+        """Accept one schema change; does nothing by default."""
+
+    def handle_snapshot(self, changes: Sequence[Change], meta: SnapshotMeta) -> None:
+        """Accept one chunk of a backfill as upserts by key; `meta.sequence == 0` empties first."""
+        raise NotImplementedError
+
+    def handle_batch(self, items: Sequence[Item]) -> None:
+        """Accept several items at once, all or nothing.
+
+        The default hands them over one by one; a sink that overrides it (and commits once a batch)
+        is fast. When it raises, none of the items counts as accepted.
+        """
+        for item in items:
+            if isinstance(item, Transaction):
+                self.handle_transaction(item)
+            else:
+                self.handle_schema_changes(item.changes)

@@ -1,0 +1,1 @@
+"""Where the bytes come from: a live server, a binary log file."""

@@ -1,0 +1,1 @@
+"""Where positions are kept: an interface, SQLite and memory."""

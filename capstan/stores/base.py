@@ -1,0 +1,56 @@
+"""What a store must do: keep the watermark and its companions, durably, in one write.
+
+House rules: a store remembers and answers; it decides nothing. `save_watermark` returns only when
+the write would survive a power cut. Everything that goes wrong is a `Halted` (`store_failed`,
+`store_locked`); nothing is ever recreated in silence.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from capstan.core.gtid import GtidSet
+from capstan.core.watermark import Anchor
+
+
+class Store(ABC):
+    """Keeps one pipeline's position. Used by one thread at a time."""
+
+    def hold(self) -> None:  # noqa: B027 - a store that cannot be shared needs no lock
+        """Claim the store for one writer until `close()`.
+
+        Raises:
+            Halted: `store_locked` when another pipeline holds it.
+        """
+
+    @abstractmethod
+    def load_watermark(self) -> GtidSet | None:
+        """The processed set; None for an empty store."""
+
+    @abstractmethod
+    def save_watermark(
+        self,
+        gtid_set: GtidSet,
+        anchor: Anchor | None = None,
+        sink_position: GtidSet | None = None,
+    ) -> None:
+        """Persist the three together, in one write; without an anchor it clears the old one."""
+
+    @abstractmethod
+    def load_anchor(self) -> Anchor | None:
+        """The last processed transaction; None after a seed."""
+
+    @abstractmethod
+    def load_sink_position(self) -> GtidSet | None:
+        """What the sink was last seen to report; None for a sink without position."""
+
+    @abstractmethod
+    def load_tables(self) -> tuple[str, ...] | None:
+        """The capture list of the last accepted run; None for an empty store."""
+
+    @abstractmethod
+    def save_tables(self, tables: Sequence[str]) -> None:
+        """Persist the capture list in its canonical form."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release everything; a later call of another method opens it again."""

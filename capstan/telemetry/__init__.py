@@ -1,0 +1,1 @@
+"""What is told and shown: events, hooks, the board of figures."""

@@ -1,0 +1,67 @@
+"""Whose name it is, and what it reads as."""
+
+import pytest
+
+from capstan.core.binlog.statement_lexer import Token, TokenKind
+from capstan.core.binlog.statement_names import Names
+from capstan.core.binlog.statement_types import StatementError
+
+
+def quoted(raw: bytes) -> Token:
+    return Token(TokenKind.QUOTED, b"", raw)
+
+
+def bare(raw: bytes) -> Token:
+    return Token(TokenKind.WORD, raw.upper(), raw)
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        (bare(b"Orders"), "Orders"),
+        (quoted(b"`Orders`"), "Orders"),
+        (quoted(b"`a``b`"), "a`b"),
+        (quoted(b"````"), "`"),
+        (quoted(b'"a""b``"'), 'a"b``'),
+        (quoted(b"`a.b `"), "a.b "),
+        (bare(b"\xe9"), "\u00e9"),
+    ],
+)
+def test_a_client_writes_in_its_own_character_set(token: Token, expected: str) -> None:
+    """R7: letter case, blanks and doubled quotes come out as they are in the server."""
+    assert Names("latin1").clients(token) == expected
+
+
+def test_the_server_writes_in_utf8_and_the_client_where_that_cannot_be() -> None:
+    """R7: UTF-8 first, the client's set when the bytes are none."""
+    names = Names("latin1")
+    assert names.servers(quoted(b"`\xc3\xa9`")) == "\u00e9"
+    assert names.servers(quoted(b"`\xe9`")) == "\u00e9"
+
+
+def test_a_name_of_either_must_read_the_same() -> None:
+    """R7: ASCII and one-sided readings are certain, two different ones are not."""
+    names = Names("latin1")
+    assert names.either(quoted(b"`t`")) == "t"
+    assert names.either(quoted(b"`\xe9`")) == "\u00e9"
+    assert Names("ascii").either(quoted(b"`\xc3\xa9`")) == "\u00e9"
+    with pytest.raises(StatementError):
+        names.either(quoted(b"`\xc3\xa9`"))
+
+
+@pytest.mark.parametrize(
+    ("charset", "token"),
+    [
+        ("utf8mb4", quoted(b"`\xe9`")),
+        ("utf8mb4", quoted(b"`\xed\xa0\x80`")),
+        ("ascii", quoted(b"`\xc3\xa9`")),
+        ("sjis", quoted(b"`\x81\x5f`")),
+        ("utf8mb4", quoted(b"``")),
+        ("latin1", bare(b"x\xa0")),
+        ("utf8mb4", bare(b"")),
+    ],
+)
+def test_an_uncertain_name_is_refused(charset: str, token: Token) -> None:
+    """R7, R266: not decodable, a half of a pair, no proven codec, empty, or a doubtful blank."""
+    with pytest.raises(StatementError):
+        Names(charset).clients(token)

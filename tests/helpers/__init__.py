@@ -1,0 +1,1 @@
+"""What tests share: a real server, a proxy that misbehaves on request, waiting by condition."""
