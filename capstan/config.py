@@ -59,6 +59,14 @@ def _optional_text(instance: Any, attribute: "attrs.Attribute[Any]", value: Any)
         _text(instance, attribute, value)
 
 
+def _texts(entries: Iterable[str]) -> tuple[str, ...]:
+    return tuple(entries)
+
+
+def _observers(entries: Iterable[Callable[[Any], None]]) -> tuple[Callable[[Any], None], ...]:
+    return tuple(entries)
+
+
 @attrs.frozen(kw_only=True)
 class Source:
     """The MySQL server to read from.
@@ -101,7 +109,7 @@ class Source:
     liveness_timeout: float = attrs.field(default=30.0, validator=_positive)
     settle_timeout: float = attrs.field(default=30.0, validator=_positive)
     reconnect_attempts: int = attrs.field(default=30, validator=_whole(1, 1_000_000))
-    accept_unlogged_cascades: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    accept_unlogged_cascades: tuple[str, ...] = attrs.field(default=(), converter=_texts)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.password, str):
@@ -219,7 +227,7 @@ class Config:
         factory=Delivery, validator=attrs.validators.instance_of(Delivery)
     )
     limits: Limits = attrs.field(factory=Limits, validator=attrs.validators.instance_of(Limits))
-    observers: tuple[Callable[[Any], None], ...] = attrs.field(default=(), converter=tuple)
+    observers: tuple[Callable[[Any], None], ...] = attrs.field(default=(), converter=_observers)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "Config":

@@ -1,6 +1,6 @@
 """Say which MySQL server the tests and the demonstration will use; fetch one when there is none.
 
-House rules: this is only a early look, so that the download happens before any test's clock runs.
+House rules: this is only an early look, so that the download happens before any test's clock runs.
 It ends with status 1 and one sentence when there is no server; each test that needs one says the
 same.
 """

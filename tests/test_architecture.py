@@ -287,7 +287,7 @@ def test_each_dependency_has_one_door() -> None:
 
 # --- files and sizes ------------------------------------------------------------------------------
 
-SHARED_NAMES = frozenset({"__init__.py", "base.py", "conftest.py"})
+SHARED_NAMES = frozenset({"__init__.py", "__main__.py", "base.py", "conftest.py"})
 LONGEST_FILE = 450
 LONGEST_FUNCTION = 60
 

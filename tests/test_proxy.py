@@ -157,14 +157,16 @@ def test_a_large_stream_arrives_whole(proxy: Proxy) -> None:
     """Megabytes pass unchanged although neither side reads in step."""
     sent = bytes(range(256)) * 8192
     with dial(proxy) as client:
-        sender = threading.Thread(
-            target=lambda: (client.sendall(sent), client.shutdown(socket.SHUT_WR))
-        )
+
+        def send() -> None:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+
+        sender = threading.Thread(target=send)
         sender.start()
         received = b"".join(iter(lambda: client.recv(65536), b""))
         sender.join()
-    assert received.replace(b"a:", b"").startswith(sent[:1000])
-    assert len(received.replace(b"a:", b"")) == len(sent)
+    assert received.replace(b"a:", b"") == sent
 
 
 def test_a_real_server_is_reached_through_it(database: Database) -> None:

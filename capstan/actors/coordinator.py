@@ -98,6 +98,9 @@ class Coordinator(Actor):
         desk = self._desk
         while desk is not None and (batch := desk.next_batch()) is not None:
             accepted = self._deliver(batch)
+            if self.stop_signal.is_set():
+                # Given up while the sink was busy: nothing of that call may be persisted.
+                return
             position = desk.accepted(accepted)
             if position is None:
                 self._settle()

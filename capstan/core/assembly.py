@@ -108,6 +108,7 @@ class Fold:
     _savepoints: dict[str, int]
     _held: int
     _group: Committed
+    _in_group: bool
     _statement: statements.Statement
 
     def __init__(self, capture: CaptureList, budget: Budget) -> None:
@@ -174,6 +175,8 @@ class Fold:
         return self._out
 
     def _latch(self, halt: Halt) -> None:
+        if self._in_group:
+            halt = attrs.evolve(halt, detail=f"{halt.detail}; under {self._group.gtid}")
         self.halt = halt
         self._row = self._rows[State.HALTED]
         self._discard()
@@ -241,15 +244,18 @@ class Fold:
         self._discard()
 
     def _note_rotate(self, data: bytes, start: int, end: int) -> None:
+        """The next file's name: table ids of this one mean nothing there."""
         log_events.read_rotate(data, start, end)
         self._discard()
 
     # -- groups --------------------------------------------------------------------------------
 
     def _begin_group(self, data: bytes, start: int, end: int) -> State | None:
+        """Remember who the group is; the anchor's group is passed over instead (D13)."""
         return self._begin(log_events.read_gtid(data, start, end), data, start)
 
     def _begin_tagged_group(self, data: bytes, start: int, end: int) -> State | None:
+        """Do the same for a GTID with a tag (D22)."""
         return self._begin(log_events.read_tagged_gtid(data, start, end), data, start)
 
     def _begin(self, group: Committed, data: bytes, start: int) -> State | None:
@@ -257,7 +263,7 @@ class Fold:
             (seconds,) = _SECONDS(data, start - SIZE)
             micros = seconds * 1_000_000
             group = group._replace(commit_micros=micros, arrived_micros=micros)
-        self._group = group
+        self._group, self._in_group = group, True
         return None if self._anchor is None else self._meet_anchor(self._anchor, group)
 
     def _meet_anchor(self, anchor: Anchor, group: Committed) -> State | None:
@@ -278,6 +284,7 @@ class Fold:
         """BEGIN or XA START: rows may follow; nothing is out before the terminator."""
 
     def _release(self, _data: bytes, _start: int, _end: int) -> None:
+        """The terminator: the transaction leaves whole, empty or not (R1, R2, R34)."""
         log, index = self._advance()
         chunks = self._chunks
         if self._ddl is not None:
@@ -288,6 +295,7 @@ class Fold:
         self._discard()
 
     def _release_rolled_back(self, data: bytes, start: int, end: int) -> None:
+        """Release a block without rows as empty; one with rows is refused (D18)."""
         if self._chunks or self._ddl is not None:
             raise halted(
                 HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, "ROLLBACK of a block that holds rows"
@@ -295,11 +303,13 @@ class Fold:
         self._release(data, start, end)
 
     def _take_ddl(self, _data: bytes, _start: int, _end: int) -> None:
+        """A self-committing statement: its schema changes leave and its GTID moves (R5, R6)."""
         log, index = self._advance()
         self._out.append(self._schema_group(self._statement, log, index, rows_follow=False))
         self._discard()
 
     def _take_ddl_with_rows(self, _data: bytes, _start: int, _end: int) -> None:
+        """CREATE TABLE … SELECT: kept until the terminator of its rows (D20)."""
         self._ddl = self._statement
 
     def _advance(self) -> tuple[PositionLog, int]:
@@ -343,6 +353,7 @@ class Fold:
 
     def _discard(self) -> None:
         """Nothing is half-built."""
+        self._in_group = False
         self._chunks = []
         self._ddl = None
         self._tables = {}
@@ -352,6 +363,7 @@ class Fold:
     # -- rows ----------------------------------------------------------------------------------
 
     def _map_table(self, data: bytes, start: int, end: int) -> None:
+        """Learn what rows under this table id look like, until the statement ends."""
         if end - start < 8:
             raise corrupt("TABLE_MAP truncated")
         table_id = int.from_bytes(data[start : start + 6], "little")
@@ -384,6 +396,7 @@ class Fold:
         start: int,
         end: int,
     ) -> None:
+        """Decode and keep the rows of a captured table; nothing leaves yet (R10)."""
         if end - start < 8:
             raise corrupt("ROWS truncated")
         table_id = int.from_bytes(data[start : start + 6], "little")
@@ -403,9 +416,11 @@ class Fold:
             self._tables = {}
 
     def _mark_savepoint(self, _data: bytes, _start: int, _end: int) -> None:
+        """Remember how many rows stood before the savepoint (D19)."""
         self._savepoints[self._statement.savepoint] = len(self._chunks)
 
     def _roll_back_to(self, _data: bytes, _start: int, _end: int) -> None:
+        """Nothing when no rows came since the savepoint, else refused (D19)."""
         if self._savepoints.get(self._statement.savepoint, 0) != len(self._chunks):
             raise halted(
                 HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, "ROLLBACK TO a savepoint before rows"
@@ -414,18 +429,23 @@ class Fold:
     # -- refusals ------------------------------------------------------------------------------
 
     def _refuse_incident(self, _data: bytes, _start: int, _end: int) -> None:
+        """Halt `source_incident`: the source says that changes were not logged."""
         raise halted(HaltReason.SOURCE_INCIDENT, "the source logged an INCIDENT event")
 
     def _refuse_xa(self, _data: bytes, _start: int, _end: int) -> None:
-        raise halted(HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, f"XA under {self._group.gtid}")
+        """Halt `unsupported_transaction_shape`: prepared rows may yet be rolled back (R23, D17)."""
+        raise halted(HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, "an XA transaction")
 
     def _refuse_anonymous(self, _data: bytes, _start: int, _end: int) -> None:
+        """Halt `anonymous_gtid`: without a GTID there is no position to go on from."""
         raise halted(HaltReason.ANONYMOUS_GTID, "a transaction without a GTID")
 
     def _refuse_statement(self, _data: bytes, _start: int, _end: int) -> None:
-        raise halted(HaltReason.STATEMENT_BASED_CHANGE, f"no row images under {self._group.gtid}")
+        """Halt `statement_based_change`: rows changed and their images are not here (D21)."""
+        raise halted(HaltReason.STATEMENT_BASED_CHANGE, "a change without row images")
 
     def _refuse_partial_rows(self, data: bytes, start: int, _end: int) -> None:
+        """Halt `row_image_not_full` for a captured table; pass over for any other."""
         table_id = int.from_bytes(data[start : start + 6], "little")
         if table_id not in self._tables:
             raise halted(HaltReason.TABLE_MAP_MISSING, "rows without their table map")
@@ -438,9 +458,10 @@ class Fold:
             )
 
     def _refuse_payload(self, _data: bytes, _start: int, _end: int) -> None:
+        """Halt `unsupported_transaction_shape`: compressed transactions are not opened yet."""
         raise halted(
             HaltReason.UNSUPPORTED_TRANSACTION_SHAPE,
-            f"a compressed transaction under {self._group.gtid}",
+            "a compressed transaction",
         )
 
 

@@ -429,8 +429,9 @@ _DELIVERY: Final = dict(
         _row(
             HaltReason.SINK_FAILED,
             Fault.SINK,
-            "The sink raised an exception. The detail names its class only, because its text may "
-            "hold values. What was accepted before is stored; the refused item is not.",
+            "The sink refused something: its file cannot be used, or it raised an exception, of "
+            "which the detail names the class only, because the text may hold values. What was "
+            "accepted before is stored; the refused item is not.",
             "Look into the sink's own log, mend it and start again with `capstan run FILE.toml`: "
             "the refused item comes first.",
         ),
@@ -465,10 +466,12 @@ _DELIVERY: Final = dict(
         _row(
             HaltReason.MIRROR_NAME_CONFLICT,
             Fault.CONFIGURATION,
-            "Two captured tables, or two columns of one, differ only in letter case. In SQLite "
-            "they would be one.",
+            "SQLite takes letters of either case for the same: two captured tables, or two columns "
+            "of one, would be one there. Or a table's columns use up every name that SQLite has "
+            "for its row number.",
             "Take one of the two tables out of `tables`, or mirror it with a second pipeline "
-            "(`server_id`, store and mirror of its own); two such columns need a new name.",
+            "(`server_id`, store and mirror of its own); such columns need a new name, or the "
+            "table a primary key.",
         ),
         _row(
             HaltReason.STORE_FAILED,
@@ -482,9 +485,9 @@ _DELIVERY: Final = dict(
         _row(
             HaltReason.STORE_LOCKED,
             Fault.HOST,
-            "Another process, or another pipeline of this one, holds the store.",
-            "Stop the other one, or give this pipeline a `path` of its own in `[store]`. A process "
-            "whose sink hangs holds the store until it has ended.",
+            "Another process, or another pipeline of this one, holds the store or the sink's file.",
+            "Stop the other one, or give this pipeline its own `path` in `[store]` and its own "
+            "`path` in `[sink]`. A process whose sink hangs holds both until it has ended.",
         ),
     )
 )

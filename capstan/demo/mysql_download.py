@@ -165,7 +165,7 @@ def _keep_what_runs(unpacked: Path, root: Path, triplet: str) -> None:
 
 
 def _run(command: Sequence[str], *, directory: Path | None = None) -> str:
-    """Run a command quietly and return what it printed; its own last error line says why not."""
+    """Run a command quietly and return what it printed; on failure its own words say why."""
     environment = {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(  # noqa: S603 - the argument list is built here, no shell
@@ -182,7 +182,8 @@ def _run(command: Sequence[str], *, directory: Path | None = None) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DownloadError(f"{command[0]} failed with {type(error).__name__}") from error
     if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
-        reason = lines[0].removeprefix("E: ") if lines else f"exit status {done.returncode}"
+        lines = done.stderr.splitlines()
+        errors = [line.removeprefix("E: ") for line in lines if line.startswith("E: ")]
+        reason = (*errors[:1], *lines[-1:], f"exit status {done.returncode}")[0]
         raise DownloadError(f"{command[0]} said: {reason}")
     return done.stdout

@@ -76,7 +76,10 @@ def find_programs(cache: Path | None = None, announce: Announce = silent) -> Mys
         NoMysqlServer: none can be had.
     """
     where = default_cache() if cache is None else cache
-    where.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        where.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        _give_up(f"the cache {where} cannot be made: {error.strerror}")
     try:
         programs = _installed(where)
     except _UnusableError as refused:

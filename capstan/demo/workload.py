@@ -70,8 +70,8 @@ class Workload:
             for statement in self.schemas.creation(self._writers):
                 cursor.execute(statement)
             connection.select_db(self.schemas.shop)
-            cursor.executemany("INSERT INTO stock VALUES (%s, 100, 2030)", SKUS)
-            cursor.executemany("INSERT INTO board VALUES (%s, 0, NULL)", PLACES)
+            cursor.executemany("INSERT INTO stock VALUES (%s, 100, 2030)", [(sku,) for sku in SKUS])
+            cursor.executemany("INSERT INTO board VALUES (%s, 0, NULL)", [(n,) for n in PLACES])
 
     def start(self, actions: int | None = None) -> None:
         """Start all writers; each goes on until `stop()`, or for this many actions."""

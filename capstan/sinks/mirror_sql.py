@@ -132,7 +132,8 @@ def _all_of(terms: Sequence[str]) -> str:
 def _among(key: Sequence[str], keys: int) -> str:
     if len(key) == 1:
         return f"{quoted(key[0])} IN {_group(keys)}"
-    return f"({_list(key)}) IN (VALUES {_groups(len(key), keys)})"
+    # Given VALUES alone, SQLite reads the whole table instead of looking the keys up.
+    return f"({_list(key)}) IN (SELECT * FROM (VALUES {_groups(len(key), keys)}))"
 
 
 def _groups(width: int, count: int) -> str:

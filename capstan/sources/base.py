@@ -35,6 +35,8 @@ class Link(ABC):
     def open(self) -> ServerFacts:
         """Connect, authenticate, set the session up and read the facts.
 
+        Once, and followed by `close()` in any case.
+
         Raises:
             LinkLost: What a later dial may cure.
             Halted: `auth_failed`, `tls_failed`, `precondition_query_failed`, …

@@ -184,7 +184,6 @@ class Supervisor(Actor):
     def _end(self, halt: Halt | None = None) -> None:
         self._halt = self._halt or halt
         self._ending = True
-        self._due.clear()
         self._condemned = {ward.id for ward in self._alive()}
 
     def _exhausted(self, ward: Ward, exit_: Exit) -> Halt:

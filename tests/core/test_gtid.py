@@ -180,6 +180,7 @@ def test_the_algebra_is_that_of_sets_of_identifiers(
         gtid in left for gtid in sorted(left | right)
     ]
     assert hash(a | b) == hash(b | a)
+    assert len({a, GtidSet.of(left)}) == 1
 
 
 @given(members, members)
@@ -357,6 +358,7 @@ TOP = MAX_NUMBER + 1
         (pack("<Q", 1 << 56 | 1 << 8), "more sources than bytes"),
         (pack("<Q", 2 << 56 | 1 << 8 | 2) + bytes(40), "more sources than bytes"),
         (pack("<Q", 2) + one(1, 1, 4), "more sources than bytes"),
+        (pack("<Q", TAGGED | 2 << 8) + one(3, *range(1, 7), tag=b"\0") + RAW_B, "truncated"),
         (pack("<Q", TAGGED | 1 << 55), "more sources than bytes"),
         (pack("<Q", 1) + one(0) + bytes(16), "a wrong number of intervals"),
         (pack("<Q", 1) + one(2, 1, 2), "a wrong number of intervals"),

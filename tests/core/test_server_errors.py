@@ -18,21 +18,21 @@ CONFLICT = (
 )
 PURGED = (
     (
-        "Cannot replicate because the master purged required binary logs. Replicate the "
-        "missing transactions from elsewhere, or provision a new slave from backup. Consider increasing the "
-        "master's binary log expiration period. The GTID set sent by the slave is "
-        "'7caa9a48-b325-11ed-8541-fab81f64ee00:1-16333', and the missing transactions "
-        "are '0511eeb3-fad6-11ed-9a0f-fab81f64ee00:1-178'"
+        "Cannot replicate because the master purged required binary logs. Replicate the missing"
+        " transactions from elsewhere, or provision a new slave from backup. Consider "
+        "increasing the master's binary log expiration period. The GTID set sent by the slave "
+        "is '7caa9a48-b325-11ed-8541-fab81f64ee00:1-16333', and the missing transactions are "
+        "'0511eeb3-fad6-11ed-9a0f-fab81f64ee00:1-178'"
     ),
     (
-        "Cannot replicate because the source purged required binary logs. Replicate the "
-        "missing transactions from elsewhere, or provision a new replica from backup. Consider increasing the "
-        "source's binary log expiration period. The GTID set sent by the replica is '', and "
-        "the missing transactions are '0511eeb3-fad6-11ed-9a0f-fab81f64ee00:1-178'"
+        "Cannot replicate because the source purged required binary logs. Replicate the missing"
+        " transactions from elsewhere, or provision a new replica from backup. Consider "
+        "increasing the source's binary log expiration period. The GTID set sent by the replica"
+        " is '', and the missing transactions are '0511eeb3-fad6-11ed-9a0f-fab81f64ee00:1-178'"
     ),
     (
-        "The slave is connecting using CHANGE MASTER TO MASTER_AUTO_POSITION = 1, but the master "
-        "has purged binary logs containing GTIDs that the slave requires."
+        "The slave is connecting using CHANGE MASTER TO MASTER_AUTO_POSITION = 1, but the "
+        "master has purged binary logs containing GTIDs that the slave requires."
     ),
 )
 CHECKSUM = (
@@ -42,11 +42,13 @@ CHECKSUM = (
 AHEAD = (
     (
         "Slave has more GTIDs than the master has, using the master's SERVER_UUID. This may "
-        "indicate that the end of the binary log was truncated or that the last binary log file was lost"
+        "indicate that the end of the binary log was truncated or that the last binary log file"
+        " was lost"
     ),
     (
         "Replica has more GTIDs than the source has, using the source's SERVER_UUID. This may "
-        "indicate that the end of the binary log was truncated or that the last binary log file was lost"
+        "indicate that the end of the binary log was truncated or that the last binary log file"
+        " was lost"
     ),
 )
 OTHERS = (

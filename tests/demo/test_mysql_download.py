@@ -64,7 +64,7 @@ def test_an_archive_without_a_signature_gives_nothing(
     sources.append((unsigned_archive(tmp_path / "archive"),))
     cache = tmp_path / "cache"
     cache.mkdir()
-    with pytest.raises(DownloadError, match="is not signed|is not on this machine"):
+    with pytest.raises(DownloadError, match=r"is not signed|is not on this machine"):
         download(cache / "programs", silent)
     assert list(cache.iterdir()) == []
 

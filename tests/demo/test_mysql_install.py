@@ -203,6 +203,13 @@ def test_a_damaged_copy_says_how_to_repair_it(machine: Machine) -> None:
         machine.find()
 
 
+def test_a_cache_that_cannot_be_made_is_one_clear_sentence(machine: Machine) -> None:
+    """A place that is no folder is named, with the system's reason."""
+    machine.cache.write_text("a file")
+    with pytest.raises(NoMysqlServer, match="cannot be made: File exists"):
+        machine.find()
+
+
 def test_the_cache_is_the_users_own_unless_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

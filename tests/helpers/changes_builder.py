@@ -27,7 +27,9 @@ COMMIT_MICROS = 1_700_000_000_123_456
 """2023-11-14T22:13:20.123456Z."""
 
 _COLUMN = re.compile(
-    r"(?P<name>.+?) (?P<type>[a-z]+)(?:\((?P<size>\d+)\))?(?P<unsigned> unsigned)?"
+    r"(?P<name>.+?) (?P<type>[a-z]+)(?:\((?P<size>\d+)(?:,(?P<scale>\d+))?\))?"
+    r"(?P<unsigned> unsigned)?",
+    re.DOTALL,
 )
 _TEMPORAL = {"time", "datetime", "timestamp"}
 
@@ -52,11 +54,13 @@ def column(text: str, key_position: int | None = None) -> Column:
     parts = _COLUMN.fullmatch(text)
     assert parts is not None, text
     size = int(parts["size"]) if parts["size"] else None
-    temporal = parts["type"] in _TEMPORAL
+    temporal, decimal = parts["type"] in _TEMPORAL, parts["type"] == "decimal"
     return Column(
         name=parts["name"],
         type=parts["type"],
-        length=None if temporal else size,
+        length=None if temporal or decimal else size,
+        precision=size if decimal else None,
+        scale=int(parts["scale"] or 0) if decimal else None,
         fsp=(size or 0) if temporal else None,
         unsigned=parts["unsigned"] is not None,
         nullable=key_position is None,

@@ -18,7 +18,7 @@ import attrs
 import pytest
 from pymysql.connections import Connection
 
-from capstan.demo.mysql_access import SqlServer, external_server
+from capstan.demo.mysql_access import ExternalServer, SqlServer, external_server
 from capstan.demo.mysql_install import MysqlPrograms, NoMysqlServer, find_programs
 from capstan.demo.mysql_server import MysqlServer, Option
 
@@ -83,21 +83,27 @@ def programs_or_fail() -> MysqlPrograms:
     try:
         return find_programs()
     except NoMysqlServer as error:
-        pytest.fail(f"this test needs a private server: {error}", pytrace=False)
+        sentence = f"this test needs a private server: {error}"
+    pytest.fail(sentence, pytrace=False)
 
 
 @contextlib.contextmanager
 def session_server() -> Iterator[SqlServer]:
     """The server most tests share: the one the environment names, else a private one."""
-    try:
-        external = external_server()
-    except NoMysqlServer as error:
-        pytest.fail(str(error), pytrace=False)
+    external = _external_or_fail()
     if external is not None:
         yield external
         return
     with contextlib.closing(PrivateServers(programs_or_fail())) as servers:
         yield servers()
+
+
+def _external_or_fail() -> ExternalServer | None:
+    try:
+        return external_server()
+    except NoMysqlServer as error:
+        sentence = str(error)
+    pytest.fail(sentence, pytrace=False)
 
 
 @contextlib.contextmanager

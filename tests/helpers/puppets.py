@@ -4,19 +4,21 @@ House rules: nothing sleeps. Whatever happens to a puppet, and whatever a tree t
 is noted on the stage; a test waits for notes, with a deadline, and reads their order.
 """
 
+import queue
 import threading
 import time
 from enum import StrEnum
 from typing import Any
 
 from capstan.core.halts import HaltReason, halted
-from capstan.runtime import Actor, Exit
+from capstan.runtime import Actor, Exit, Running, spawn
 from capstan.supervision.child import ChildSpec, SupervisorSpec
 from capstan.supervision.intensity import Intensity
-from capstan.supervision.report import SupervisorReport
+from capstan.supervision.report import ChildReport, ChildState, SupervisorReport
 from capstan.supervision.roster import Roster
 from capstan.supervision.strategy import Strategy
 from capstan.supervision.tree import Tree, launch
+from helpers.waiting import wait_until
 
 DEADLINE = 20.0
 SENTINEL = "row-value-4711"
@@ -32,6 +34,13 @@ class Order(StrEnum):
     FINISH = "finish"
     BLOCK = "block"
     HANG = "hang"
+
+
+HANGS = {"at_start": Order.HANG}
+BLOCKS = {"at_start": Order.BLOCK}
+CRASHES = {"at_start": Order.CRASH}
+HALTS = {"at_start": Order.HALT}
+REFUSES = {"refuses": True}
 
 
 class Stage:
@@ -129,6 +138,40 @@ class Puppet(Actor):
                     self._stage.release.wait(DEADLINE)
 
 
+class Owner:
+    """Spawns puppets for one test and sees to it that all of them end."""
+
+    def __init__(self) -> None:
+        self.stage = Stage()
+        self.exits: queue.SimpleQueue[Exit] = queue.SimpleQueue()
+        self._all: list[Running] = []
+
+    def spawn(self, **puppet: Any) -> Running:
+        """Spawn a puppet named `p`."""
+        running = spawn(
+            lambda: Puppet(self.stage, "p", **puppet),
+            name="p",
+            incarnation=1,
+            on_exit=self.exits.put,
+        )
+        self._all.append(running)
+        return running
+
+    def exit_of(self, running: Running) -> Exit:
+        """Wait for its end; the exit it was told is the one that shows."""
+        exit_ = self.exits.get(timeout=DEADLINE)
+        assert running.wait_ended(DEADLINE)
+        assert running.exit == exit_
+        return exit_
+
+    def close(self) -> None:
+        """End all that is left."""
+        self.stage.release.set()
+        for running in self._all:
+            running.interrupt()
+            assert running.wait_ended(DEADLINE)
+
+
 class ShiftedClock:
     """Monotonic time that a test can push forward; never goes back."""
 
@@ -208,3 +251,29 @@ class Theatre:
         for tree in self._trees:
             tree.interrupt()
             assert tree.wait_ended(DEADLINE), self.stage.notes()
+
+
+def abc(stage: Stage, **b: Any) -> tuple[ChildSpec, ...]:
+    """Three puppets; the fields of the middle one can be given."""
+    return puppet(stage, "a"), puppet(stage, "b", **b), puppet(stage, "c")
+
+
+def reports(tree: Tree) -> dict[str, ChildReport]:
+    """Each child and grandchild."""
+    tops = tree.report().children
+    return {child.id: child for top in tops for child in (top, *top.children)}
+
+
+def lives(tree: Tree) -> dict[str, int]:
+    """The incarnation of each child and grandchild."""
+    return {id_: child.incarnation for id_, child in reports(tree).items()}
+
+
+def child_of(tree: Tree, id_: str) -> ChildReport:
+    """One child's report."""
+    return reports(tree)[id_]
+
+
+def wait_for_state(tree: Tree, id_: str, state: ChildState) -> None:
+    """Wait until a child that says nothing itself shows a state; its deadline is set by then."""
+    wait_until(lambda: child_of(tree, id_).state is state, what=f"{id_} is {state.value}")

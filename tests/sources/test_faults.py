@@ -182,7 +182,7 @@ def test_a_server_that_asks_for_the_password_in_clear_does_not_get_it(
     tls_server: Any, plugin: str
 ) -> None:
     """R265: a method that shows the password is refused on a connection that shows it too."""
-    ask = b"\xfe" + plugin.encode() + b"\0" + b"Password: "
+    ask = b"\xfe" + plugin.encode() + b"\0" + b"\x04Password: "
     heard, error = _talk_to_fake([_greeting(b"caching_sha2_password"), _packet(2, ask)])
     assert isinstance(error, Halted)
     assert error.halt.reason is HaltReason.AUTH_FAILED

@@ -72,7 +72,7 @@ def test_a_second_pipeline_is_refused(store: SqliteStore, path: Path) -> None:
             lambda: second.save_watermark(up_to(2)),
             lambda: second.save_tables([]),
         ):
-            with pytest.raises(Halted, match="^store_locked: "):
+            with pytest.raises(Halted, match=r"^store_locked: "):
                 use()
     assert store.load_watermark() == up_to(1)
 
@@ -81,7 +81,7 @@ def test_writing_without_holding_takes_the_lock(store: SqliteStore, path: Path) 
     """A command that writes keeps a pipeline out until it closes the store."""
     store.save_watermark(up_to(1))
     with closing(SqliteStore(path)) as pipeline:
-        with pytest.raises(Halted, match="^store_locked: "):
+        with pytest.raises(Halted, match=r"^store_locked: "):
             pipeline.hold()
         store.close()
         pipeline.hold()
@@ -90,7 +90,7 @@ def test_writing_without_holding_takes_the_lock(store: SqliteStore, path: Path) 
 def test_a_refused_hold_keeps_no_lock(store: SqliteStore, path: Path) -> None:
     """A damaged file can be mended and held without ending the process."""
     path.write_bytes(b"damaged")
-    with pytest.raises(Halted, match="^store_failed: "):
+    with pytest.raises(Halted, match=r"^store_failed: "):
         store.hold()
     path.unlink()
     with closing(SqliteStore(path)) as mended:
@@ -111,7 +111,7 @@ def test_content_that_cannot_be_read_is_a_halt(store: SqliteStore, path: Path, d
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(damage)
         connection.commit()
-    with pytest.raises(Halted, match="^store_failed: store ") as caught:
+    with pytest.raises(Halted, match=r"^store_failed: store ") as caught:
         store.load_watermark()
     assert "no set" not in str(caught.value)
 
@@ -134,7 +134,7 @@ def test_companions_that_cannot_be_read_are_a_halt(
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(damage)
         connection.commit()
-    with pytest.raises(Halted, match="^store_failed: store "):
+    with pytest.raises(Halted, match=r"^store_failed: store "):
         load(store)
 
 
@@ -145,9 +145,9 @@ def test_a_store_deleted_under_its_pipeline_is_not_made_anew(
     store.hold()
     store.save_watermark(up_to(1))
     path.unlink()
-    with pytest.raises(Halted, match="^store_failed: .* was deleted or exchanged"):
+    with pytest.raises(Halted, match=r"^store_failed: .* was deleted or exchanged"):
         store.save_watermark(up_to(2))
-    with pytest.raises(Halted, match="^store_failed: .* was deleted or exchanged"):
+    with pytest.raises(Halted, match=r"^store_failed: .* was deleted or exchanged"):
         store.load_watermark()
     assert not path.exists()
 
@@ -160,7 +160,9 @@ def test_a_failed_write_leaves_the_old_position(store: SqliteStore, path: Path) 
             "CREATE TRIGGER refuse BEFORE INSERT ON position BEGIN SELECT raise(ABORT, 'no'); END"
         )
         connection.commit()
-    with pytest.raises(Halted, match="^store_failed: .*: IntegrityError SQLITE_CONSTRAINT_TRIGGER"):
+    with pytest.raises(
+        Halted, match=r"^store_failed: .*: IntegrityError SQLITE_CONSTRAINT_TRIGGER"
+    ):
         store.save_watermark(up_to(2), None, up_to(2))
     assert store.load_watermark() == up_to(1)
     assert store.load_sink_position() == up_to(1)

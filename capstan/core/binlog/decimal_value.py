@@ -35,57 +35,60 @@ def decimal_decoder(precision: int, scale: int) -> Callable[[bytes], Decimal]:
     It raises ValueError for bytes that no server writes: a group with too many digits, a zero with
     a minus sign.
     """
-    digits = _digits_decoder(_groups(precision, scale))
-    size = 8 * decimal_bytes(precision, scale)
-    sign = 1 << size - 1
-    full = (1 << size) - 1
+    groups = _groups(precision, scale)
     unit = Decimal((0, (1,), -scale))
-
-    def decode(raw: bytes) -> Decimal:
-        value = int.from_bytes(raw, "big") ^ sign
-        if value & sign:
-            number = digits(value ^ full)
-            if not number:
-                raise ValueError("no such decimal")
-            return _exact(-number, unit)
-        return _exact(digits(value), unit)
-
-    return decode
+    return _two_groups(groups, unit) if len(groups) == 2 else _any_groups(groups, unit)
 
 
-def _digits_decoder(groups: list[int]) -> Callable[[int], int]:
-    """A function from the bits of the groups, as one integer, to the digits they spell."""
-    if len(groups) == 2:
-        return _two_groups(*groups)
-    shift = 8 * sum(_BYTES_OF_DIGITS[count] for count in groups)
+def _any_groups(groups: list[int], unit: Decimal) -> Callable[[bytes], Decimal]:
+    size = 8 * sum(_BYTES_OF_DIGITS[count] for count in groups)
+    sign, full = 1 << size - 1, (1 << size) - 1
     steps: list[tuple[int, int, int]] = []
     for count in groups:
-        shift -= 8 * _BYTES_OF_DIGITS[count]
-        steps.append((shift, (1 << 8 * _BYTES_OF_DIGITS[count]) - 1, 10**count))
+        size -= 8 * _BYTES_OF_DIGITS[count]
+        steps.append((size, (1 << 8 * _BYTES_OF_DIGITS[count]) - 1, 10**count))
 
-    def digits(bits: int) -> int:
+    def decode(raw: bytes) -> Decimal:
+        bits = int.from_bytes(raw, "big") ^ sign
+        negative = bits & sign
+        if negative:
+            bits ^= full
         number = 0
         for shift, mask, limit in steps:
             group = bits >> shift & mask
             if group >= limit:
                 raise ValueError("no such decimal")
             number = number * limit + group
-        return number
+        return _negated(number, unit) if negative else _exact(number, unit)
 
-    return digits
+    return decode
 
 
-def _two_groups(first: int, last: int) -> Callable[[int], int]:
-    """The commonest layout without a loop."""
+def _two_groups(groups: list[int], unit: Decimal) -> Callable[[bytes], Decimal]:
+    """The commonest layout, without a loop."""
+    first, last = groups
+    size = 8 * (_BYTES_OF_DIGITS[first] + _BYTES_OF_DIGITS[last])
+    sign, full = 1 << size - 1, (1 << size) - 1
     shift = 8 * _BYTES_OF_DIGITS[last]
     mask = (1 << shift) - 1
     high_limit: int = 10**first
     low_limit: int = 10**last
 
-    def digits(bits: int) -> int:
+    def decode(raw: bytes) -> Decimal:
+        bits = int.from_bytes(raw, "big") ^ sign
+        negative = bits & sign
+        if negative:
+            bits ^= full
         high, low = bits >> shift, bits & mask
         if high >= high_limit or low >= low_limit:
             raise ValueError("no such decimal")
-        return high * low_limit + low
+        number = high * low_limit + low
+        return _negated(number, unit) if negative else _exact(number, unit)
 
-    return digits
+    return decode
+
+
+def _negated(number: int, unit: Decimal) -> Decimal:
+    if not number:
+        raise ValueError("a zero with a minus sign")
+    return _exact(-number, unit)

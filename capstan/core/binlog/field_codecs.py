@@ -15,7 +15,7 @@ from capstan.core.binlog.charsets import TextDecoder, decoder_for
 from capstan.core.binlog.columns import HAS_LABELS, INTEGERS, FieldType, WireColumn, sql_type
 from capstan.core.binlog.decimal_value import decimal_bytes, decimal_decoder
 from capstan.core.binlog.float_value import shortest_single
-from capstan.core.binlog.json_value import json_text
+from capstan.core.binlog.json_shapes import JsonTexts
 from capstan.core.binlog.memo import Memo
 from capstan.core.binlog.temporal import (
     dates,
@@ -191,9 +191,8 @@ def _bytes(column: WireColumn) -> FieldCodec:
 
 
 def _json(column: WireColumn) -> FieldCodec:
-    return FieldCodec(
-        layout=_LENGTH_LAYOUTS[column.size], prefixed=True, expression=_CALL, constant=json_text
-    )
+    layout = _LENGTH_LAYOUTS[column.size]
+    return FieldCodec(layout=layout, prefixed=True, expression=_CALL, constant=JsonTexts().text)
 
 
 def _simple(

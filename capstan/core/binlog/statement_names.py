@@ -6,22 +6,31 @@ VIEW, CREATE TABLE … START TRANSACTION, SAVEPOINT). Who wrote a name is the ca
 it cannot be known, both readings must agree. A name is exact or refused, and never in an exception.
 """
 
-from collections.abc import Callable
 from typing import Final
 
-from capstan.core.binlog.charsets import decoder_for
+from capstan.core.binlog.charsets import TextDecoder, decoder_for
+from capstan.core.binlog.single_byte_charsets import TABLES
 from capstan.core.binlog.statement_lexer import Token, TokenKind
 from capstan.core.binlog.statement_types import StatementError
 
-# In these every white space beyond ASCII is part of a name; in the others it may end one.
-_SPACE_IN_NAMES: Final = frozenset({"utf8mb4", "utf8mb3", "binary", "gbk", "gb18030"})
+# The server refuses these as a client's set: ASCII bytes would not be ASCII characters.
+_NEVER_A_CLIENTS: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 
 
 def _ascii(raw: bytes) -> str:
     return raw.decode("ascii")
 
 
-def _reading(raw: bytes, decode: Callable[[bytes], str]) -> str | None:
+def _decoder(charset: str) -> TextDecoder:
+    """The client's reading; only ASCII is certain without a proven codec."""
+    if charset == "binary":
+        return bytes.decode  # such a client's names are taken for UTF-8: seen
+    if charset in _NEVER_A_CLIENTS:
+        return _ascii
+    return decoder_for(charset) or _ascii
+
+
+def _reading(raw: bytes, decode: TextDecoder) -> str | None:
     """The decoded name; None, and no exception that would keep the bytes, when there is none."""
     try:
         text = decode(raw)
@@ -33,12 +42,11 @@ def _reading(raw: bytes, decode: Callable[[bytes], str]) -> str | None:
 class Names:
     """Reads the names of one statement."""
 
-    __slots__ = ("_charset", "_decode")
+    __slots__ = ("_decode", "_one_byte")
 
     def __init__(self, charset: str) -> None:
-        self._charset = charset
-        # Without a proven codec only ASCII is certain. A binary client's names are UTF-8.
-        self._decode = bytes.decode if charset == "binary" else decoder_for(charset) or _ascii
+        self._decode = _decoder(charset)
+        self._one_byte = charset in TABLES
 
     def clients(self, token: Token) -> str:
         """A name as the client wrote it.
@@ -75,7 +83,9 @@ class Names:
         if token.kind is TokenKind.QUOTED:
             quote = text[0]
             text = text[1:-1].replace(quote * 2, quote)
-        elif self._charset not in _SPACE_IN_NAMES and any(map(str.isspace, text)):
+        elif self._one_byte and any(map(str.isspace, text)):
+            # Blanks beyond ASCII end a word in some one-byte sets (A0 in latin1: seen); in the
+            # others, and where a character has several bytes, they are part of it.
             raise StatementError("a name with white space beyond ASCII")
         if not text:
             raise StatementError("an empty name")

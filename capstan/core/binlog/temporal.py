@@ -27,19 +27,20 @@ def fraction_bytes(fsp: int) -> int:
     return (fsp + 1) // 2
 
 
-def date_of(year: int, month: int, day: int) -> date | str:
-    """A date, or its text when Python's calendar has no such day."""
-    if year > 9999 or month > 12:
-        raise ValueError("no such date")
-    try:
-        return date(year, month, day)
-    except ValueError:
-        return f"{year:04d}-{month:02d}-{day:02d}"
+def _impossible_day(year: int, month: int, day: int) -> str:
+    """The text of a day that MySQL has and Python has not."""
+    if not 0 <= year <= 9999 or month > 12:
+        raise ValueError("no such day")
+    return f"{year:04d}-{month:02d}-{day:02d}"
 
 
 def _date(raw: bytes) -> date | str:
     packed = int.from_bytes(raw, "little")
-    return date_of(packed >> 9, packed >> 5 & 15, packed & 31)
+    year, month, day = packed >> 9, packed >> 5 & 15, packed & 31
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return _impossible_day(year, month, day)
 
 
 dates: Memo[bytes, date | str] = Memo(_date, _MEMORY)
@@ -50,25 +51,6 @@ def _fraction_text(micros: int, fsp: int) -> str:
     return f".{micros:06d}"[: fsp + 1] if fsp else ""
 
 
-def datetime_of(packed: int, micros: int, fsp: int) -> datetime | str:
-    """A DATETIME from its 40 bits without the top one, or its text."""
-    year, month = divmod(packed >> 22, 13)
-    day, hour, minute, second = (
-        packed >> 17 & 31,
-        packed >> 12 & 31,
-        packed >> 6 & 63,
-        packed & 63,
-    )
-    try:
-        return datetime(year, month, day, hour, minute, second, micros)
-    except ValueError:
-        day_text = date_of(year, month, day)
-        if isinstance(day_text, date) or hour > 23 or max(minute, second) > 59 or micros > 999_999:
-            raise
-        clock = f"{hour:02d}:{minute:02d}:{second:02d}"
-        return f"{day_text} {clock}{_fraction_text(micros, fsp)}"
-
-
 def datetime_decoder(fsp: int) -> Callable[[bytes], datetime | str]:
     """A function from the bytes of a DATETIME(fsp) to its value."""
     shift = 8 * fraction_bytes(fsp)
@@ -77,23 +59,44 @@ def datetime_decoder(fsp: int) -> Callable[[bytes], datetime | str]:
 
     def decode(raw: bytes) -> datetime | str:
         value = int.from_bytes(raw, "big")
-        packed = (value >> shift) - 0x8000000000
-        if packed < 0:
-            raise ValueError("a datetime before the year 0")
-        return datetime_of(packed, (value & mask) * unit, fsp)
+        packed = value >> shift
+        months = (packed >> 22) - 0x20000
+        day, hour, minute, second = (
+            packed >> 17 & 31,
+            packed >> 12 & 31,
+            packed >> 6 & 63,
+            packed & 63,
+        )
+        try:
+            return datetime(
+                months // 13, months % 13, day, hour, minute, second, (value & mask) * unit
+            )
+        except ValueError:
+            clock = _clock(hour, minute, second, (value & mask) * unit, fsp)
+            return f"{_impossible_day(*divmod(months, 13), day)} {clock}"
 
     return decode
 
 
+def _clock(hour: int, minute: int, second: int, micros: int, fsp: int) -> str:
+    if hour > 23 or max(minute, second) > 59 or micros > 999_999:
+        raise ValueError("no such time of day")
+    return f"{hour:02d}:{minute:02d}:{second:02d}{_fraction_text(micros, fsp)}"
+
+
 def timestamp_decoder(fsp: int) -> Callable[[bytes], datetime | str]:
     """A function from the bytes of a TIMESTAMP(fsp) to its value."""
+    zero = f"0000-00-00 00:00:00{_fraction_text(0, fsp)}"
     shift = 8 * fraction_bytes(fsp)
     unit = _MICROS[fraction_bytes(fsp)]
     mask = (1 << shift) - 1
-    zero = f"0000-00-00 00:00:00{_fraction_text(0, fsp)}"
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
 
-    def decode(raw: bytes) -> datetime | str:
+    def whole(raw: bytes) -> datetime | str:
+        value = int.from_bytes(raw, "big")
+        return datetime.fromtimestamp(value, UTC) if value else zero
+
+    def fractional(raw: bytes) -> datetime | str:
         value = int.from_bytes(raw, "big")
         if not value:
             return zero
@@ -102,7 +105,7 @@ def timestamp_decoder(fsp: int) -> Callable[[bytes], datetime | str]:
             raise ValueError("over a million microseconds")
         return epoch + timedelta(0, value >> shift, micros)
 
-    return decode
+    return fractional if fsp else whole
 
 
 def time_of(magnitude: int, micros: int) -> timedelta:

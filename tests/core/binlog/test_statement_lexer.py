@@ -11,7 +11,8 @@ from capstan.core.binlog.statement_types import StatementError
 
 
 def tokens(text: bytes, **how: Any) -> list[Token]:
-    modes = {"charset": "utf8mb4", "ansi_quotes": False, "no_backslash_escapes": False} | how
+    modes: dict[str, Any] = {"charset": "utf8mb4", "ansi_quotes": False}
+    modes |= {"no_backslash_escapes": False} | how
     return list(lex(text, **modes))
 
 
@@ -48,9 +49,9 @@ def test_text_falls_into_the_servers_tokens(text: bytes, expected: list[bytes]) 
 
 @pytest.mark.parametrize("charset", ["gbk", "gb18030", "big5", "cp932", "sjis"])
 def test_the_second_byte_of_a_wide_character_is_no_quote(charset: str) -> None:
-    """R7: A4 5C and A4 60 are one character each where a character may end so."""
-    text = b"'\xe0\\' `\xe0``` \xe0`"
-    assert words(text, charset=charset) == [b"LITERAL", b"`\xe0```", b"\xe0`"]
+    """R7: E0 5C and E0 60 are one character each where a character may end so."""
+    text = b"'\xe0\\' `\xe0`` \xe0`"
+    assert words(text, charset=charset) == [b"LITERAL", b"`\xe0``", b"\xe0`"]
     with pytest.raises(StatementError):
         words(text, charset="latin1")
 

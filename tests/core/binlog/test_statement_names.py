@@ -25,6 +25,7 @@ def bare(raw: bytes) -> Token:
         (quoted(b'"a""b``"'), 'a"b``'),
         (quoted(b"`a.b `"), "a.b "),
         (bare(b"\xe9"), "\u00e9"),
+        (quoted(b"`x\xa0`"), "x\u00a0"),
     ],
 )
 def test_a_client_writes_in_its_own_character_set(token: Token, expected: str) -> None:
@@ -55,7 +56,9 @@ def test_a_name_of_either_must_read_the_same() -> None:
         ("utf8mb4", quoted(b"`\xe9`")),
         ("utf8mb4", quoted(b"`\xed\xa0\x80`")),
         ("ascii", quoted(b"`\xc3\xa9`")),
-        ("sjis", quoted(b"`\x81\x5f`")),
+        ("nonsense", quoted(b"`\xc3\xa9`")),
+        ("ucs2", quoted(b"`\xc3\xa9`")),
+        ("gbk", quoted(b"`\xff\xff`")),
         ("utf8mb4", quoted(b"``")),
         ("latin1", bare(b"x\xa0")),
         ("utf8mb4", bare(b"")),
@@ -65,3 +68,15 @@ def test_an_uncertain_name_is_refused(charset: str, token: Token) -> None:
     """R7, R266: not decodable, a half of a pair, no proven codec, empty, or a doubtful blank."""
     with pytest.raises(StatementError):
         Names(charset).clients(token)
+
+
+def test_in_sets_of_several_bytes_a_wide_blank_is_part_of_the_name() -> None:
+    """R7: as the server reads it: U+3000 in gbk, U+00A0 in UTF-8 (seen)."""
+    assert Names("gbk").clients(bare(b"y\xa1\xa1z")) == "y\u3000z"
+    assert Names("utf8mb4").clients(bare(b"x\xc2\xa0y")) == "x\u00a0y"
+    assert Names("binary").clients(bare(b"x\xc2\xa0y")) == "x\u00a0y"
+
+
+def test_a_set_that_no_client_can_have_leaves_ascii() -> None:
+    """R266: two-byte units would turn the bytes of a name into other characters."""
+    assert Names("utf16").clients(bare(b"abcd")) == "abcd"

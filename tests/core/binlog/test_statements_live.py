@@ -231,6 +231,19 @@ SCRIPTS: dict[str, list[Step]] = {
         (b"create table t (a int)", ddl(kept("create_table", "t", "d\u00e9"))),
         (b"drop database d\xe9", ddl(named("drop_database", None, "d\u00e9"))),
     ],
+    "gbk client": [
+        "set names gbk",
+        (
+            b"create table `\x81\x60a` (a int comment '\x81\x5c')",
+            ddl(kept("create_table", "\u4e63a")),
+        ),
+        (
+            b"alter table `\x81\x60a` comment '\x81\x5c', add b int",
+            ddl(named("alter_table", "\u4e63a")),
+        ),
+        (b"rename table \x81\x60a to y\xa1\xa1z", ddl(renamed("\u4e63a", "y\u3000z"))),
+        (b"drop table y\xa1\xa1z", ddl(named("drop_table", "y\u3000z"))),
+    ],
     "binary client": [
         "set names binary",
         ("create table `\u00e9` (a int)".encode(), ddl(kept("create_table", "\u00e9"))),
