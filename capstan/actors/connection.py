@@ -184,6 +184,7 @@ class Connection(Actor):
             start=self._position.watermark,
             server_uuid=facts.server_uuid,
             anchor=anchor,
+            folds_names=facts.folds_names,
         )
         self._assembler.send(StreamOpened(self._number, epoch))
         connects = self._board.figures.connects + 1

@@ -89,6 +89,7 @@ class Epoch:
         start: The processed set that the dump was asked to continue.
         server_uuid: The server at the other end.
         anchor: The transaction that must come by again, unless it was left in (D13).
+        folds_names: Whether the server keeps names in lower case, whatever a statement says.
         checksums: Whether events before the first format description carry a CRC32, as the
             session announced (D23).
     """
@@ -96,6 +97,7 @@ class Epoch:
     start: GtidSet
     server_uuid: str
     anchor: Anchor | None = None
+    folds_names: bool = False
     checksums: bool = True
 
 
@@ -326,23 +328,31 @@ class Fold:
         self, statement: statements.Statement, log: PositionLog, index: int, *, rows_follow: bool
     ) -> SchemaChangeGroup:
         position = log.before(index) if rows_follow else log.at(index)
-        changes = tuple(
-            SchemaChange(
-                gtid=self._group.gtid,
-                commit_micros=self._group.commit_micros,
-                position=position,
-                schema=named.schema,
-                table=named.table,
-                kind=named.kind,
-                new_schema=named.new_schema,
-                new_table=named.new_table,
-                rows_may_change=named.rows_may_change,
-                captured=self._covers(named.schema, named.table),
-                new_captured=self._covers(named.new_schema, named.new_table),
-            )
-            for named in statement.objects
-        )
+        changes = tuple(self._schema_change(named, position) for named in statement.objects)
         return SchemaChangeGroup(self._group, changes, rows_follow)
+
+    def _schema_change(self, named: statements.NamedObject, position: GtidSet) -> SchemaChange:
+        schema, table = self._kept(named.schema), self._kept(named.table)
+        new_schema, new_table = self._kept(named.new_schema), self._kept(named.new_table)
+        # What names nothing and may have changed rows concerns every table.
+        any_table = named.kind == "other" and named.rows_may_change
+        return SchemaChange(
+            gtid=self._group.gtid,
+            commit_micros=self._group.commit_micros,
+            position=position,
+            schema=schema,
+            table=table,
+            kind=named.kind,
+            new_schema=new_schema,
+            new_table=new_table,
+            rows_may_change=named.rows_may_change,
+            captured=any_table or self._covers(schema, table),
+            new_captured=self._covers(new_schema, new_table),
+        )
+
+    def _kept(self, name: str | None) -> str | None:
+        """The name as the server keeps it, which is how table maps and patterns have it."""
+        return name.lower() if name is not None and self._epoch.folds_names else name
 
     def _covers(self, schema: str | None, table: str | None) -> bool:
         if schema is None:

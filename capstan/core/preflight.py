@@ -74,6 +74,8 @@ class ServerFacts:
         log_replica_updates: Whether replicated transactions reach its binary log.
         is_replica: Whether it has a replication channel; None when it may not be asked.
         filters: Its binary log filters; None when they could not be read.
+        folds_names: Whether names of databases and tables are kept in lower case
+            (lower_case_table_names), whatever a statement says.
         native_foreign_keys: Whether InnoDB carries cascades out itself, unlogged.
         denied: Rights the account was found to lack.
         missing_tables: Capture entries without wildcard for which no base table is seen.
@@ -98,6 +100,7 @@ class ServerFacts:
     log_replica_updates: bool = False
     is_replica: bool | None = None
     filters: BinlogFilters | None = None
+    folds_names: bool = False
     native_foreign_keys: bool = False
     denied: tuple[Privilege, ...] = ()
     missing_tables: tuple[str, ...] = ()
@@ -143,6 +146,7 @@ def findings(
         *_replica(facts),
         *_filters(facts, capture),
         *_tables(facts),
+        *_letter_case(facts, capture),
         *_identity(facts, server_id),
         *_cascades(facts, frozenset(accepted_cascades)),
     )
@@ -220,6 +224,17 @@ def _tables(facts: ServerFacts) -> Iterator[Halt]:
         yield Halt(
             HaltReason.CONFIG_INVALID,
             f"tables: {_list(facts.missing_tables)} names no base table that the account can see",
+        )
+
+
+def _letter_case(facts: ServerFacts, capture: CaptureList) -> Iterator[Halt]:
+    # Such a pattern could never match: row events carry the names in lower case.
+    mixed = [p.text for p in capture.patterns if p.text != p.text.lower()]
+    if facts.folds_names and mixed:
+        yield Halt(
+            HaltReason.CONFIG_INVALID,
+            f"tables: {_list(mixed)} must be in lower case on a server with "
+            "lower_case_table_names other than 0",
         )
 
 

@@ -124,7 +124,8 @@ def _settings(wire: Wire, facts: ServerFacts) -> ServerFacts:
         "SELECT CURRENT_USER(), @@global.server_uuid, @@global.server_id, @@global.log_bin, "
         "@@global.binlog_format, @@global.binlog_row_image, @@global.binlog_row_metadata, "
         "@@global.binlog_checksum, @@global.gtid_mode, "
-        f"@@global.{updates}, @@global.gtid_executed, @@global.gtid_purged",
+        f"@@global.{updates}, @@global.gtid_executed, @@global.gtid_purged, "
+        "@@global.lower_case_table_names",
     )
     native = False
     if facts.version >= CASCADES_LOGGED_SINCE:
@@ -144,6 +145,7 @@ def _settings(wire: Wire, facts: ServerFacts) -> ServerFacts:
         log_replica_updates=bool(row[9]),
         gtid_executed=_gtid_set(row[10]),
         gtid_purged=_gtid_set(row[11]),
+        folds_names=bool(row[12]),
         native_foreign_keys=native,
     )
 

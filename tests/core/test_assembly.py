@@ -527,6 +527,28 @@ class TestChecksums:
         assert reason(fold) is HaltReason.EVENT_CORRUPT
 
 
+def test_names_are_folded_where_the_server_folds_them() -> None:
+    """D20: with lower_case_table_names a statement's letter case names the same table."""
+    fold = Fold(CaptureList.parse(["shop.items"]), Budget())
+    fold.open(Epoch(start=GtidSet(), server_uuid=SERVER, folds_names=True))
+
+    (group,) = fold.feed(packed([*e.opening(), e.gtid(1), e.query(b"DROP TABLE Shop.ITEMS")]))
+
+    assert isinstance(group, SchemaChangeGroup)
+    assert [(c.schema, c.table, c.captured) for c in group.changes] == [("shop", "items", True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "captured"), [(b"REPAIR TABLE elsewhere.x", True), (b"ANALYZE TABLE items", False)]
+)
+def test_what_may_have_changed_any_row_concerns_every_table(text: bytes, captured: bool) -> None:
+    """D20: of statements without names only the harmless ones merely advance."""
+    (group,), _ = fold_all(e.gtid(1), e.query(text))
+
+    assert isinstance(group, SchemaChangeGroup)
+    assert [(c.kind, c.captured) for c in group.changes] == [("other", captured)]
+
+
 def test_events_cut_anywhere_between_feeds_fold_alike() -> None:
     """R10: how the stream is cut into pieces changes nothing."""
     raws = [*e.insert(1, 1, 2), e.heartbeat(), *e.insert(2, 3), e.gtid(3), e.query(b"DROP TABLE x")]

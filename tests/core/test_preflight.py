@@ -334,3 +334,14 @@ def test_a_long_set_in_a_detail_is_cut_and_counted() -> None:
     _, _, detail = verdict(f"{OTHER}:1", f"{UUID}:{holes}")
     assert "… (1000 transactions)" in detail
     assert len(detail) < 350
+
+
+def test_a_pattern_that_can_never_match_is_refused() -> None:
+    """D16: where the server keeps names in lower case, a pattern with capitals names nothing."""
+    facts = attrs.evolve(GOOD, folds_names=True)
+
+    found = findings(facts, CaptureList.parse(["Shop.*", "shop.b"]), server_id=9)
+
+    assert [halt.reason for halt in found] == [HaltReason.CONFIG_INVALID]
+    assert "Shop.*" in found[0].detail
+    assert findings(GOOD, CaptureList.parse(["Shop.*"]), server_id=9) == ()

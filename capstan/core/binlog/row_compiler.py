@@ -101,8 +101,8 @@ class RowDecoder:
         try:
             rows, last = self._rows(data, position, end)
         except _FAILURES:
-            rows = None
-        if rows is None:
+            rows, last = [], -1
+        if last != end:
             rows, last = self._judge(data, position, end)
         if last != end or (pairs and len(rows) & 1):
             raise corrupt(f"a row event of {self._where} does not end with a row")

@@ -61,8 +61,9 @@ class RowSource:
             literal = mask[0] if size == 1 else mask
             lines.append(f"        {'elif' if place else 'if'} mask == {literal!r}:")
             lines += _indented(3, self._straight(mask))
-        rest = [f"seen(data[p:p + {size}])"] if learning else []
-        rest += ["row, p = careful(data, p, end)", "append(row)"]
+        rest = ["row, q = careful(data, p, end)", "append(row)"]
+        rest += [f"seen(data[p:p + {size}])"] if learning else []
+        rest.append("p = q")
         if masks:
             lines.append("        else:")
         lines += _indented(3 if masks else 2, rest)

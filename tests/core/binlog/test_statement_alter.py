@@ -69,6 +69,7 @@ UNKNOWN = [
     *("engine=blackhole", "engine myisam", "engine='InnoDB'", "union=(u, v)", "connection='x'"),
     *("comment", "comment 'x' wat", "wat", "add index (a), add b int", "comment 'x', drop a"),
     *("secondary_load", "algorithm=copy, wat", "rename to u wat", "data directory 'x'"),
+    *("algorithm=copy wat", "lock none wat", "without validation wat"),
     *("alter a", "alter column a set", "force wat", "enable wat", "character latin1"),
 ]
 
