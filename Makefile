@@ -1,6 +1,5 @@
 # Every target does its own set-up; second runs reuse what is there. `make` alone shows the list.
-.PHONY: help set-up server demo test test-long check bench docs soak
-SECONDS = 600
+.PHONY: help set-up server demo test test-long check bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
@@ -32,6 +31,3 @@ bench: server ## capstan beside mysql-replication on one server, in one run
 
 docs: set-up ## the pages that are made from code
 	.venv/bin/python scripts/generate_docs.py
-
-soak: server ## faults at random for SECONDS=600
-	.venv/bin/python scripts/soak.py $(SECONDS)

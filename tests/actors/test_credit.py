@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Iterator
 
-import capstan.pipeline
 import pytest
-from capstan import Config, Delivery, MemoryStore, Pipeline, Source, Transaction
-from capstan.sinks.base import Sink
 from helpers import event_builder as events
 from helpers.scripted_source import ScriptedSource, cut, facts_with, one_by_one, pieces
 from helpers.waiting import wait_until
+
+import capstan.pipeline
+from capstan import Config, Delivery, MemoryStore, Pipeline, Source, Transaction
+from capstan.sinks.base import Sink
 
 
 class Collecting(Sink):

@@ -4,6 +4,8 @@ import pickle
 from collections.abc import Sequence
 
 import pytest
+from helpers import event_builder as e
+
 from capstan.core.assembly import Epoch, Fold, Item
 from capstan.core.binlog.framing import Packets
 from capstan.core.changes import Op, SchemaChangeGroup, Transaction
@@ -13,7 +15,6 @@ from capstan.core.limits import Budget
 from capstan.core.shapes import TABLE, Shape, State
 from capstan.core.tables import CaptureList
 from capstan.core.watermark import Anchor
-from helpers import event_builder as e
 
 SERVER = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 
@@ -287,13 +288,13 @@ class TestHalts:
 
 
 class TestXa:
-    PREPARED = [
+    PREPARED = (
         e.gtid(1),
         e.query(b"XA START X'61',X'',1"),
         e.table_map(80),
         e.rows(30, 80, [(1, "a")]),
         e.query(b"XA END X'61',X'',1"),
-    ]
+    )
 
     def test_xa_start_opens_a_block_and_is_no_ddl(self) -> None:
         """R19, R20, R21, R22, R28: with `XA ` taken for DDL this would yield a schema change."""
@@ -389,7 +390,7 @@ class TestFilter:
 
 class TestPositions:
     def test_each_transaction_knows_the_set_up_to_itself(self) -> None:
-        """R31: position is the processed set including this one, also with holes and two sources."""
+        """R31: the position is the processed set with this one, also with holes and two sources."""
         raws = [*e.insert(5, 1), *e.insert(7, 2), *e.insert(6, 3)]
 
         items, _ = fold_all(*raws, start=f"{e.OTHER}:1-3")

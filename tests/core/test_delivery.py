@@ -1,6 +1,8 @@
 """The delivery desk: batches, what is passed over, what only advances."""
 
 import pytest
+from helpers.event_builder import SOURCE
+
 from capstan.core.changes import (
     Changes,
     Committed,
@@ -15,7 +17,6 @@ from capstan.core.delivery import Desk, Piece
 from capstan.core.gtid import Gtid, GtidSet
 from capstan.core.tables import Column, TableShape
 from capstan.core.watermark import Position
-from helpers.event_builder import SOURCE
 
 SHAPE = TableShape("shop", "items", (Column(name="id", type="int"),), (0,))
 SERVER = "server-a"

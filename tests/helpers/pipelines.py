@@ -21,7 +21,6 @@ from capstan import (
     Transaction,
 )
 from capstan.demo.mysql_access import SqlServer
-
 from helpers.mysql import execute
 
 _SERVER_IDS = itertools.count(70_001)

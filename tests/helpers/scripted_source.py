@@ -4,10 +4,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
+
 from capstan.core.gtid import GtidSet
 from capstan.core.preflight import BinlogFilters, Flavour, ServerFacts
 from capstan.sources.base import Link, LinkLost, Source
-
 from helpers import event_builder as events
 
 SERVER_UUID = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"

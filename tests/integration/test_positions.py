@@ -4,16 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from capstan import (
-    GtidSet,
-    HaltReason,
-    MemoryStore,
-    Pipeline,
-    PipelineHalted,
-    SqliteMirror,
-    SqliteStore,
-)
-from capstan.demo.mysql_server import MysqlServer
 from helpers.mysql import PrivateServers, execute
 from helpers.pipelines import (
     Recording,
@@ -25,6 +15,17 @@ from helpers.pipelines import (
 )
 from helpers.proxy import Proxy
 from helpers.waiting import wait_until
+
+from capstan import (
+    GtidSet,
+    HaltReason,
+    MemoryStore,
+    Pipeline,
+    PipelineHalted,
+    SqliteMirror,
+    SqliteStore,
+)
+from capstan.demo.mysql_server import MysqlServer
 
 
 def run(server: MysqlServer, *statements: str) -> None:

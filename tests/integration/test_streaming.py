@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-from capstan import ALL, Delivery, HaltReason, MemoryStore, Pipeline, PipelineHalted
 from helpers.mysql import Database, PrivateServers, execute
 from helpers.pipelines import (
     Recording,
@@ -14,6 +13,8 @@ from helpers.pipelines import (
     start_from_now,
 )
 from helpers.waiting import wait_until
+
+from capstan import ALL, Delivery, HaltReason, MemoryStore, Pipeline, PipelineHalted
 
 XA = [
     "XA START 'a'",

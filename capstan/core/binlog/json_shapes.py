@@ -21,7 +21,9 @@ from capstan.core.binlog.json_value import element, json_text, quote
 
 Shape = Callable[[bytes, int], tuple[str, int] | None]
 
-_SIGHTINGS: Final = 32
+_SIGHTINGS: Final = 8
+_SAMPLED: Final = 4
+"""One of so many documents is looked at: columns whose documents share no keys pay little."""
 _MOST_SHAPES: Final = 4
 _MOST_VALUES: Final = 64
 _MOST_NESTED: Final = 8
@@ -43,14 +45,15 @@ class JsonTexts:
     """The documents of one column; `text` gives the text of one.
 
     Args:
-        sightings: How often the keys of a document must occur before code is written for them.
+        sightings: How often the keys of a sampled document must occur before code is written.
     """
 
-    __slots__ = ("_seen", "_shapes", "_sightings")
+    __slots__ = ("_misses", "_seen", "_shapes", "_sightings")
 
     def __init__(self, sightings: int = _SIGHTINGS) -> None:
         self._sightings = sightings
         self._shapes: tuple[Shape, ...] = ()
+        self._misses = 0
         self._seen: Counter[bytes] = Counter()
 
     def text(self, document: bytes) -> str:
@@ -64,7 +67,9 @@ class JsonTexts:
             pass  # the judge says what is wrong, if anything is
         text = json_text(document)
         if len(self._shapes) < _MOST_SHAPES:
-            self._learn(document)
+            self._misses += 1
+            if not self._misses % _SAMPLED:
+                self._learn(document)
         return text
 
     def _learn(self, document: bytes) -> None:

@@ -1,9 +1,10 @@
 """Packets are cut whole out of pieces of any size."""
 
 import pytest
+from helpers import event_builder as events
+
 from capstan.core.binlog.framing import Cut, PacketCutter
 from capstan.core.halts import Halted, HaltReason
-from helpers import event_builder as events
 
 STREAM = [*events.opening(), *events.insert(1, 1, 2), events.heartbeat()]
 
@@ -37,7 +38,7 @@ def test_an_incomplete_packet_yields_nothing_until_its_last_byte() -> None:
 
 @pytest.mark.parametrize("extra", [-1, 0, 1, 0xFFFFFF, 0xFFFFFF + 5])
 def test_an_event_of_16_mib_and_more_is_joined(extra: int) -> None:
-    """A payload over one packet goes on in the next; one of exactly that size ends in an empty one."""
+    """A payload over one packet goes on in the next; a full one ends in an empty one."""
     large = events.event(29, bytes(0xFFFFFF - 24 + extra))
     data = events.packets([STREAM[0], large, STREAM[1]])
     cutter, out = PacketCutter(), []
@@ -95,9 +96,13 @@ def test_any_other_packet_halts(packet: bytes) -> None:
 def test_an_event_beyond_the_servers_own_bound_halts() -> None:
     """A sum of packets over one GiB is refused before it is joined."""
     cutter = PacketCutter()
-    payload = bytes(0xFFFFFF)
-    with pytest.raises(Halted) as caught:
+
+    def feed_parts() -> None:
+        payload = bytes(0xFFFFFF)
         for sequence in range(1, 70):
             cutter.feed(b"\xff\xff\xff" + bytes([sequence]) + payload)
+
+    with pytest.raises(Halted) as caught:
+        feed_parts()
 
     assert caught.value.halt.reason is HaltReason.EVENT_CORRUPT

@@ -4,9 +4,10 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from helpers import event_builder as events
+
 from capstan.core.binlog import log_events
 from capstan.core.halts import Halted, HaltReason
-from helpers import event_builder as events
 
 Reader = Callable[[bytes, int, int], object]
 
