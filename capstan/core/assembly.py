@@ -112,6 +112,7 @@ class Fold:
     _group: Committed
     _in_group: bool
     _statement: statements.Statement
+    _carried_out: bool
 
     def __init__(self, capture: CaptureList, budget: Budget) -> None:
         self.halt: Halt | None = None
@@ -226,9 +227,12 @@ class Fold:
 
     def _read_query(self, data: bytes, start: int, end: int) -> Shape:
         try:
-            self._statement = statements.classify_query(log_events.read_query(data, start, end))
+            query = log_events.read_query(data, start, end)
+            self._statement = statements.classify_query(query)
         except statements.StatementError:
             raise halted(HaltReason.UNDECODABLE_TEXT, "the names in a statement") from None
+        create_select = self._statement.kind is statements.StatementKind.CREATE_SELECT
+        self._carried_out = query.ddl_xid or create_select
         return STATEMENT_SHAPES[self._statement.kind]
 
     # -- files ---------------------------------------------------------------------------------
@@ -346,6 +350,7 @@ class Fold:
             new_schema=new_schema,
             new_table=new_table,
             rows_may_change=named.rows_may_change,
+            may_be_noop=named.kind.startswith("create_") and not self._carried_out,
             captured=any_table or self._covers(schema, table),
             new_captured=self._covers(new_schema, new_table),
         )

@@ -321,6 +321,8 @@ class SchemaChange:
         new_schema: RENAME: the new database; EXCHANGE PARTITION: the other table's.
         new_table: RENAME: the new name; EXCHANGE PARTITION: the other table.
         rows_may_change: False only where the statement cannot have changed stored rows.
+        may_be_noop: True when the statement may have found nothing to do: a CREATE (perhaps IF
+            NOT EXISTS) that does not bear the mark of an atomic DDL that was carried out.
         captured: Whether `schema.table` is in the capture list.
         new_captured: Whether `new_schema.new_table` is in the capture list.
     """
@@ -334,6 +336,7 @@ class SchemaChange:
     new_schema: str | None = None
     new_table: str | None = None
     rows_may_change: bool = True
+    may_be_noop: bool = False
     captured: bool = True
     new_captured: bool = False
 

@@ -40,7 +40,9 @@ def _create(tables: MirrorTables, change: SchemaChange) -> None:
     if not change.captured or change.schema is None or change.table is None:
         return
     if tables.find(change.schema, change.table) is None:
-        tables.add(change.schema, change.table, State.COMPLETE)
+        # Of a CREATE that may have found the table there, older rows are not known.
+        state = State.PARTIAL if change.may_be_noop else State.COMPLETE
+        tables.add(change.schema, change.table, state)
 
 
 def _drop(tables: MirrorTables, change: SchemaChange) -> None:

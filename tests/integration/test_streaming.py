@@ -146,6 +146,20 @@ def test_ddl_arrives_as_structure_only(database: Database) -> None:
     ]
 
 
+def test_a_create_that_found_its_table_is_told_apart(database: Database) -> None:
+    """D28: CREATE … IF NOT EXISTS is logged also when it did nothing; that must empty no mirror."""
+    sink = streamed(
+        database,
+        "CREATE TABLE IF NOT EXISTS a (id INT PRIMARY KEY)",
+        "CREATE TABLE IF NOT EXISTS a (id INT PRIMARY KEY)",
+        "CREATE TABLE b AS SELECT * FROM a",
+        "CREATE TABLE c LIKE a",
+    )
+
+    told = [(c.table, c.may_be_noop) for c in sink.schema_changes]
+    assert told == [("a", False), ("a", True), ("b", False), ("c", False)]
+
+
 def test_create_table_select_arrives_under_one_gtid(items: Database) -> None:
     """D20: a DDL inside an open block, then its rows, all under one GTID."""
     sink = streamed(

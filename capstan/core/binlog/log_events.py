@@ -171,12 +171,14 @@ class QueryEvent(NamedTuple):
         text: The statement's bytes.
         sql_mode: The session's sql_mode bits, 0 when not logged.
         client_collation: Id of the character set in which `text` is written, 0 when not logged.
+        ddl_xid: Whether the statement bears the mark of an atomic DDL that was carried out.
     """
 
     schema: bytes
     text: bytes
     sql_mode: int
     client_collation: int
+    ddl_xid: bool
 
     def __repr__(self) -> str:
         return "<QueryEvent>"
@@ -198,29 +200,55 @@ def read_query(data: bytes, start: int, end: int) -> QueryEvent:
     _thread, _seconds, schema_size, _error, status_size = _QUERY_HEAD(data, start)
     status = start + _QUERY_HEAD_SIZE
     schema = data[status + status_size : status + status_size + schema_size]
-    sql_mode, collation = _status_variables(data[status : status + status_size])
-    return QueryEvent(schema, text, sql_mode, collation)
+    found = _status_variables(data[status : status + status_size])
+    return QueryEvent(
+        schema,
+        text,
+        sql_mode=int.from_bytes(found.get(_SQL_MODE, b"")[:8], "little"),
+        client_collation=int.from_bytes(found.get(_CHARSET, b"")[:2], "little"),
+        ddl_xid=_DDL_XID in found,
+    )
 
 
-# Fixed sizes of the status variables that can stand before the character set (code 4).
-_STATUS_SIZES: Final = {0: 4, 1: 8, 3: 4, 4: 6}
+# Status variables by code: how long each is, as far as this reader knows.
+_SQL_MODE, _CHARSET, _INVOKER, _UPDATED_DATABASES, _DDL_XID = 1, 4, 11, 12, 17
+_FIXED: Final = {
+    **{0: 4, _SQL_MODE: 8, 3: 4, _CHARSET: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1},
+    **{_DDL_XID: 8, 18: 2, 19: 1, 20: 1},
+}
+_COUNTED: Final = {5: 1, 6: 1, _INVOKER: 2}
+"""Strings behind a length byte, and how many of them."""
+_TOO_MANY: Final = 254
 
 
-def _status_variables(status: bytes) -> tuple[int, int]:
-    position, sql_mode, collation = 0, 0, 0
+def _status_variables(status: bytes) -> dict[int, bytes]:
+    """The variables up to the first unknown one; past that nothing is guessed."""
+    found: dict[int, bytes] = {}
+    position = 0
     while position < len(status):
-        code = status[position]
-        position += 1
-        if code == 6 and position < len(status):
-            position += 1 + status[position]
-            continue
-        size = _STATUS_SIZES.get(code)
-        if size is None or position + size > len(status):
+        code, start = status[position], position + 1
+        stop = _status_end(status, code, start)
+        if stop is None or stop > len(status):
             break
-        if code == 1:
-            sql_mode = int.from_bytes(status[position : position + 8], "little")
-        elif code == 4:
-            collation = int.from_bytes(status[position : position + 2], "little")
-            break
-        position += size
-    return sql_mode, collation
+        found[code] = status[start:stop]
+        position = stop
+    return found
+
+
+def _status_end(status: bytes, code: int, start: int) -> int | None:
+    if code in _FIXED:
+        return start + _FIXED[code]
+    stop = start
+    if code in _COUNTED:
+        for _ in range(_COUNTED[code]):
+            stop += 1 + (status[stop] if stop < len(status) else 0)
+        return stop
+    if code == _UPDATED_DATABASES and start < len(status):
+        names = 0 if status[start] == _TOO_MANY else status[start]
+        stop += 1
+        for _ in range(names):
+            stop = status.find(b"\0", stop) + 1
+            if not stop:
+                return None
+        return stop
+    return None

@@ -69,6 +69,26 @@ def test_a_query_gives_its_parts_and_shows_none() -> None:
     assert "sentinel" not in repr(found)
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (b"\x11" + bytes(8), True),
+        (b"\x05\x03UTC" + b"\x0b\x04root\x01%" + b"\x0c\x02a\0b\0" + b"\x11" + bytes(8), True),
+        (b"\x0c\xfe" + b"\x11" + bytes(8), True),
+        (b"\x0c\x02a\0" + b"\x11" + bytes(8), False),
+        (b"\x7f" + b"\x11" + bytes(8), False),
+        (b"\x11" + bytes(7), False),
+        (b"", False),
+    ],
+)
+def test_the_mark_of_a_carried_out_ddl_is_found(status: bytes, expected: bool) -> None:
+    """D28: behind variables of every known form, and never behind an unknown one."""
+    head = struct.pack("<IIBHH", 7, 0, 4, 0, len(status))
+    raw = events.event(2, head + status + b"shop\0CREATE TABLE t (a int)")
+
+    assert log_events.read_query(*body(raw)).ddl_xid is expected
+
+
 def test_an_unknown_status_variable_is_no_guess() -> None:
     """A status variable of a newer server ends the reading of status variables, not the event."""
     raw = bytearray(events.query(b"BEGIN"))
