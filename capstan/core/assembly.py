@@ -9,7 +9,6 @@ How it works: `open()` begins an epoch at a watermark, `feed()` takes whole even
 they finished. Its loop is the hot path: header, checksum, one look in the table, one action.
 """
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from struct import Struct
 from typing import Final
@@ -27,14 +26,15 @@ from capstan.core.changes import (
     Op,
     PositionLog,
     RowsChunk,
-    SchemaChange,
     SchemaChangeGroup,
     Transaction,
 )
+from capstan.core.dispatch import Action, Row, dispatch_rows
 from capstan.core.gtid import GtidAccumulator, GtidSet
 from capstan.core.halts import Halt, Halted, HaltReason, halted
 from capstan.core.limits import Budget
-from capstan.core.shapes import SHAPES, STATEMENT_SHAPES, TABLE, Cell, Shape, State
+from capstan.core.schema_naming import Namer
+from capstan.core.shapes import SHAPES, STATEMENT_SHAPES, Cell, Shape, State
 from capstan.core.tables import CaptureList
 from capstan.core.watermark import Anchor
 
@@ -54,31 +54,6 @@ _MAX_SHAPES: Final = 4096
 _NO_CHANGES: Final = Changes()
 _WRAP: Final = 0xFFFFFFFF
 _SECONDS: Final = Struct("<I").unpack_from
-_INSIDE: Final = frozenset({State.STARTED, State.BLOCK, State.XA_BLOCK})
-_BOUNDARIES: Final = {b"BEGIN": Shape.BEGIN, b"COMMIT": Shape.COMMIT}
-
-Action = Callable[[bytes, int, int], State | None]
-
-
-class Row:
-    """One row of the table, ready for the loop: the event's type code leads straight to a cell.
-
-    Attributes:
-        state: Whose row it is.
-        inside: Whether it lies inside a group, where events follow each other without a gap.
-        by_type: Next row and action by type code; None where more must be looked at.
-        by_text: The same for the statements that bound every transaction.
-        by_shape: The same for everything.
-    """
-
-    __slots__ = ("by_shape", "by_text", "by_type", "inside", "state")
-
-    def __init__(self, state: State) -> None:
-        self.state = state
-        self.inside = state in _INSIDE
-        self.by_type: list[tuple[Row, Action] | None] = [None] * 256
-        self.by_text: dict[bytes, tuple[Row, Action]] = {}
-        self.by_shape: dict[Shape, tuple[Row, Action]] = {}
 
 
 @attrs.frozen(kw_only=True)
@@ -120,32 +95,21 @@ class Fold:
         self._budget = budget
         self._limit = budget.limit
         self._known: dict[bytes, RowDecoder | None] = {}
-        self._rows = {state: Row(state) for state in State}
-        for state, cells in TABLE.items():
-            self._fill(self._rows[state], cells)
+        self._rows = dispatch_rows(self._bound)
         self.open(Epoch(start=GtidSet(), server_uuid=""))
 
-    def _fill(self, row: Row, cells: Mapping[Shape, Cell]) -> None:
-        for shape in {*STATEMENT_SHAPES.values(), Shape.IGNORABLE} & cells.keys():
-            row.by_shape[shape] = self._ready(cells[shape], 0)
-        for text, shape in _BOUNDARIES.items():
-            if shape in cells:
-                row.by_text[text] = row.by_shape[shape]
-        for code, shape in SHAPES.items():
-            if shape in cells:
-                row.by_type[code] = self._ready(cells[shape], code)
-
-    def _ready(self, cell: Cell, code: int) -> tuple[Row, Action]:
+    def _bound(self, cell: Cell, code: int) -> Action:
+        """The action of a cell for one event type."""
         if cell.action == "buffer_rows":
-            version1 = code < EventType.WRITE_ROWS
-            return self._rows[cell.state], partial(self._buffer_rows, _OPS[code], version1)
+            return partial(self._buffer_rows, _OPS[code], code < EventType.WRITE_ROWS)
         action: Action = getattr(self, f"_{cell.action}")
-        return self._rows[cell.state], action
+        return action
 
     def open(self, epoch: Epoch) -> None:
         """Begin a new epoch; what an older one left half-built is gone, a halt included."""
         self.halt = None
         self._epoch = epoch
+        self._namer = Namer(self._capture, epoch.folds_names)
         self._anchor = epoch.anchor
         self._row = self._rows[State.UNOPENED]
         self._checksums = epoch.checksums
@@ -331,40 +295,16 @@ class Fold:
     def _schema_group(
         self, statement: statements.Statement, log: PositionLog, index: int, *, rows_follow: bool
     ) -> SchemaChangeGroup:
-        position = log.before(index) if rows_follow else log.at(index)
-        changes = tuple(self._schema_change(named, position) for named in statement.objects)
-        return SchemaChangeGroup(self._group, changes, rows_follow)
-
-    def _schema_change(self, named: statements.NamedObject, position: GtidSet) -> SchemaChange:
-        schema, table = self._kept(named.schema), self._kept(named.table)
-        new_schema, new_table = self._kept(named.new_schema), self._kept(named.new_table)
-        # What names nothing and may have changed rows concerns every table.
-        any_table = named.kind == "other" and named.rows_may_change
-        return SchemaChange(
-            gtid=self._group.gtid,
-            commit_micros=self._group.commit_micros,
-            position=position,
-            schema=schema,
-            table=table,
-            kind=named.kind,
-            new_schema=new_schema,
-            new_table=new_table,
-            rows_may_change=named.rows_may_change,
-            may_be_noop=named.kind.startswith("create_") and not self._carried_out,
-            captured=any_table or self._covers(schema, table),
-            new_captured=self._covers(new_schema, new_table),
+        return SchemaChangeGroup(
+            self._group,
+            self._namer.changes(
+                statement,
+                self._group,
+                position=log.before(index) if rows_follow else log.at(index),
+                carried_out=self._carried_out,
+            ),
+            rows_follow,
         )
-
-    def _kept(self, name: str | None) -> str | None:
-        """The name as the server keeps it, which is how table maps and patterns have it."""
-        return name.lower() if name is not None and self._epoch.folds_names else name
-
-    def _covers(self, schema: str | None, table: str | None) -> bool:
-        if schema is None:
-            return False
-        if table is None:
-            return self._capture.touches_schema(schema)
-        return self._capture.covers(schema, table)
 
     def _discard(self) -> None:
         """Nothing is half-built."""

@@ -232,22 +232,28 @@ class PositionLog:
     """The processed set before a run of transactions, and the transactions in order.
 
     Shared by the transactions of one piece of the stream, so that each can tell its own position
-    without a copy of the set for each of them.
+    without a copy of the set for each of them. Positions are asked for in order, as a rule: the
+    last answer is kept, so that each costs one step.
     """
 
-    __slots__ = ("base", "run")
+    __slots__ = ("_known", "base", "run")
 
     def __init__(self, base: GtidSet) -> None:
         self.base = base
         self.run: list[Committed] = []
+        self._known = (0, base)
 
     def at(self, index: int) -> GtidSet:
         """The processed set including the transaction at `index`."""
-        return self.base.add_all(committed.gtid for committed in self.run[: index + 1])
+        return self.before(index + 1)
 
     def before(self, index: int) -> GtidSet:
         """The processed set without the transaction at `index`."""
-        return self.base.add_all(committed.gtid for committed in self.run[:index])
+        # One assignment, so that any thread may ask.
+        count, known = self._known if self._known[0] <= index else (0, self.base)
+        answer = known.add_all(committed.gtid for committed in self.run[count:index])
+        self._known = (index, answer)
+        return answer
 
 
 @attrs.frozen(repr=False, eq=False)

@@ -104,9 +104,9 @@ class Desk(Generic[Sender]):
 
     def _is_new(self, item: Item) -> bool:
         uuid, tag, number, _commit, _arrived = item.committed
-        if isinstance(item, SchemaChangeGroup) and item.rows_follow:
-            return item.gtid not in self._settled
-        return self._taken.add(uuid, tag, number)
+        if _moves(item):
+            return self._taken.add(uuid, tag, number)
+        return item.gtid not in self._taken.freeze()
 
     def _take(self, server_uuid: str) -> list[Item]:
         """Up to `max_batch` items from the front of the queue, all from one server."""

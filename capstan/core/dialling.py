@@ -78,6 +78,7 @@ class Life:
         self.credit = 0
         self.paused = False
         """Whether the stream stood still for want of credit since it was opened."""
+        self._excused = False
 
     def granted(self, pieces: int) -> Step:
         """Credit came in."""
@@ -91,6 +92,20 @@ class Life:
             return Step.READ
         self.paused = True
         return self.on(Event.CREDIT_SPENT)
+
+    def progressed(self) -> None:
+        """The watermark moved."""
+        self._excused = False
+
+    def excuses_cut(self) -> bool:
+        """Whether a cut of the stream is nobody's fault: it had stood still for want of credit.
+
+        One such cut is excused until there is progress, so that a link which flaps within one
+        large transaction ends too, although it pauses whenever the pieces are folded slowly.
+        """
+        excused = self.paused and not self._excused
+        self._excused = self._excused or excused
+        return excused
 
     def on(self, event: Event) -> Step:
         """Move on; returns what to do now."""

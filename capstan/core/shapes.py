@@ -207,7 +207,9 @@ TABLE: Final[dict[State, dict[Shape, Cell]]] = {
         **_stay(State.SKIPPING, *(set(Shape) - set(_FILES) - set(_GROUP_HEADS))),
         **_FILES,
         **_GROUP_HEADS,
+        # The group's end is not looked for, and these two may stand behind it without a GTID.
         Shape.ANONYMOUS: _HALTS[Shape.ANONYMOUS],
+        Shape.INCIDENT: _HALTS[Shape.INCIDENT],
     },
     State.HALTED: {},
 }

@@ -130,7 +130,8 @@ def _string(column: WireColumn, where: str) -> FieldCodec:
 
 
 def _labelled(column: WireColumn, where: str) -> FieldCodec:
-    decoder = _decoder(column, where)
+    # Labels of the binary character set have no characters of their own but ASCII's.
+    decoder = _ascii if column.charset == "binary" else _decoder(column, where)
     try:
         labels = tuple(decoder(label) for label in column.labels)
     except UnicodeDecodeError:
@@ -141,6 +142,10 @@ def _labelled(column: WireColumn, where: str) -> FieldCodec:
         return FieldCodec(layout=layout, expression="{c}[{0}]", constant=("", *labels))
     texts = Memo(_set_text(labels), _SETS_KEPT)
     return FieldCodec(layout=layout, expression=f"{{c}}[{NUMBER[len(layout)]}]", constant=texts)
+
+
+def _ascii(raw: bytes) -> str:
+    return raw.decode("ascii")
 
 
 def _set_text(labels: tuple[str, ...]) -> Callable[[int], str]:

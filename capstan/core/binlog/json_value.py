@@ -55,6 +55,8 @@ Names = tuple[str, ...]
 quote = JSONEncoder(ensure_ascii=False).encode
 """A string as JSON, escaped as the server escapes it."""
 _packed = Struct("<q").unpack
+_BASE64_LINE: Final = 76
+_LINE_BREAK: Final = r"\n"
 _KEYS_KEPT: Final = 1024
 _KEYS_KEPT_BYTES: Final = 1024
 
@@ -257,7 +259,9 @@ def _opaque_text(kind: int, raw: bytes) -> str:
         return _decimal_text(raw)
     if kind in _TEMPORALS:
         return f'"{_TEMPORALS[kind](*_packed(raw))}"'
-    return f'"base64:type{kind}:{b64encode(raw).decode()}"'
+    text = b64encode(raw).decode()
+    lines = [text[place : place + _BASE64_LINE] for place in range(0, len(text), _BASE64_LINE)]
+    return f'"base64:type{kind}:{_LINE_BREAK.join(lines)}"'
 
 
 def _decimal_text(raw: bytes) -> str:

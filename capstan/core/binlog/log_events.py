@@ -213,8 +213,20 @@ def read_query(data: bytes, start: int, end: int) -> QueryEvent:
 # Status variables by code: how long each is, as far as this reader knows.
 _SQL_MODE, _CHARSET, _INVOKER, _UPDATED_DATABASES, _DDL_XID = 1, 4, 11, 12, 17
 _FIXED: Final = {
-    **{0: 4, _SQL_MODE: 8, 3: 4, _CHARSET: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1},
-    **{_DDL_XID: 8, 18: 2, 19: 1, 20: 1},
+    0: 4,
+    _SQL_MODE: 8,
+    3: 4,
+    _CHARSET: 6,
+    7: 2,
+    8: 2,
+    9: 8,
+    10: 4,
+    13: 3,
+    16: 1,
+    _DDL_XID: 8,
+    18: 2,
+    19: 1,
+    20: 1,
 }
 _COUNTED: Final = {5: 1, 6: 1, _INVOKER: 2}
 """Strings behind a length byte, and how many of them."""

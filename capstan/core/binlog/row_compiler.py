@@ -97,7 +97,10 @@ class RowDecoder:
         Raises:
             Halted: `row_image_not_full`, `undecodable_text`, `event_corrupt`.
         """
-        position = self._heads[pairs].skip(data, start, end, version1)
+        head = self._heads[pairs]
+        position = start + head.size
+        if version1 or data[start:position] not in head.known:
+            position = head.check(data, start, end, version1)
         try:
             rows, last = self._rows(data, position, end)
         except _FAILURES:
@@ -155,23 +158,24 @@ def compile_rows(table: TableMap) -> RowDecoder:
 
 
 class _Head:
-    """What stands before the rows: extra data, column count, bitmaps of the columns present."""
+    """What stands before the rows: extra data, column count, bitmaps of the columns present.
 
-    __slots__ = ("_bitmaps", "_columns", "_known", "_size", "_where")
+    Attributes:
+        size: Its bytes when there is no extra data.
+        known: Heads of that size that were checked and found good.
+    """
+
+    __slots__ = ("_bitmaps", "_columns", "_where", "known", "size")
 
     def __init__(self, columns: int, bitmaps: int, where: str) -> None:
         self._columns = columns
         self._bitmaps = bitmaps
         self._where = where
-        count = 1 if columns < 251 else 3
-        self._size = 2 + count + bitmaps * ((columns + 7) // 8)
-        self._known: set[bytes] = set()
+        self.size = 2 + (1 if columns < 251 else 3) + bitmaps * ((columns + 7) // 8)
+        self.known: set[bytes] = set()
 
-    def skip(self, data: bytes, start: int, end: int, version1: bool) -> int:
+    def check(self, data: bytes, start: int, end: int, version1: bool) -> int:
         """Where the rows begin; every column must be in every image."""
-        stop = start + self._size
-        if data[start:stop] in self._known and not version1:
-            return stop
         reader = BoundedReader(data, f"a row event of {self._where}", start, end)
         if not version1:
             extra = reader.uint(2)
@@ -184,6 +188,7 @@ class _Head:
             present = reader.uint((self._columns + 7) // 8)
             if ~present & (1 << self._columns) - 1:
                 raise halted(HaltReason.ROW_IMAGE_NOT_FULL, self._where)
-        if reader.position == stop and not version1 and len(self._known) < _HEADS_KEPT:
-            self._known.add(data[start:stop])
-        return reader.position
+        stop = reader.position
+        if stop - start == self.size and not version1 and len(self.known) < _HEADS_KEPT:
+            self.known.add(data[start:stop])
+        return stop

@@ -116,22 +116,21 @@ class RowSource:
             values[place] = f"v{place}" if codec.prefixed else self._value(place)
             if codec.prefixed:
                 yield from self._run(run, here, offset)
-                yield f"p = {here} + {offset + self._width(run)}"
+                yield f"p = {_plus(here, offset + self._width(run))}"
                 yield f"q = p + {self._number(place)}"
                 yield f"v{place} = {self._value(place, 'data[p:q]')}"
                 here, offset, run = "q", 0, []
         if run:
             yield from self._run(run, here, offset)
         yield f"append({_tuple(values)})"
-        yield f"p = {here} + {offset + self._width(run)}"
+        yield f"p = {_plus(here, offset + self._width(run))}"
 
     def _run(self, run: list[int], here: str, offset: int) -> Iterator[str]:
         """One `struct` call for the fixed parts of columns that lie side by side."""
         layout = "".join(self._codecs[place].layout for place in run)
         yield from (f"# {place}: {self._names[place]}" for place in run)
         parts = ", ".join(self._parts(place) for place in run)
-        at = f"{here} + {offset}" if offset else here
-        yield f"{parts}, = {self._reader(layout)}(data, {at})"
+        yield f"{parts}, = {self._reader(layout)}(data, {_plus(here, offset)})"
 
     def _width(self, run: list[int]) -> int:
         return sum(self._codecs[place].width for place in run)
@@ -155,6 +154,10 @@ class RowSource:
         """The expression for the value; `raw` stands for the bytes behind a length."""
         first = raw or f"r{place}"
         return self._codecs[place].expression.format(first, f"h{place}", c=f"C{place}")
+
+
+def _plus(place: str, offset: int) -> str:
+    return f"{place} + {offset}" if offset else place
 
 
 def _step(width: str) -> Iterable[str]:

@@ -101,8 +101,8 @@ def timestamp_decoder(fsp: int) -> Callable[[bytes], datetime | str]:
         if not value:
             return zero
         micros = (value & mask) * unit
-        if micros > 999_999:
-            raise ValueError("over a million microseconds")
+        if micros > 999_999 or value <= mask:
+            raise ValueError("no such timestamp")
         return epoch + timedelta(0, value >> shift, micros)
 
     return fractional if fsp else whole

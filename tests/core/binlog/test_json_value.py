@@ -58,6 +58,8 @@ def packed_day(year, month, day):
         (Opaque(11, pack("<q", packed_time(1, 2, 3, 999_999))), '"01:02:03.999999"'),
         (Opaque(15, b"\0\xff\x10"), '"base64:type15:AP8Q"'),
         (Opaque(16, b""), '"base64:type16:"'),
+        (Opaque(15, bytes(57)), '"base64:type15:' + "A" * 76 + '"'),
+        (Opaque(15, bytes(58)), '"base64:type15:' + "A" * 76 + '\\nAA=="'),
     ],
     ids=repr,
 )

@@ -134,6 +134,16 @@ def test_enum_gives_the_label_and_nothing_for_the_invalid_value():
     assert rows == [("",), ("x",), ("é",), ("",)]
 
 
+def test_labels_of_the_binary_character_set_are_ascii_or_halt():
+    """D27: bytes above 127 would have to be guessed."""
+    column = Spec("e", 254, bytes([0xF7, 1]), collation=BINARY, labels=(b"x",))
+    assert both([column], [image(1, [b"\1"])]) == [("x",)]
+    column = Spec("e", 254, bytes([0xF7, 1]), collation=BINARY, labels=(b"\xc3\xa9",))
+    with pytest.raises(Halted) as caught:
+        decoder([column])
+    assert caught.value.halt.reason is HaltReason.UNDECODABLE_TEXT
+
+
 def test_enum_of_over_255_labels_takes_two_bytes():
     """R266: the number is little-endian."""
     labels = tuple(f"v{number}".encode() for number in range(1, 301))

@@ -142,10 +142,14 @@ def test_the_zero_timestamp_is_its_text(fsp, text):
     assert timestamp_decoder(fsp)(bytes(4 + fraction_bytes(fsp))) == text
 
 
-def test_a_timestamp_with_an_impossible_fraction_is_refused():
-    """R266: 100 hundredths are no fraction."""
-    with pytest.raises(ValueError, match="microseconds"):
-        timestamp_decoder(2)(b"\0\0\0\1\x64")
+@pytest.mark.parametrize(
+    ("fsp", "raw"),
+    [(2, b"\0\0\0\1\x64"), (6, b"\0\0\0\1\xff\xff\xff"), (6, b"\0\0\0\0\0\0\1")],
+)
+def test_an_impossible_timestamp_is_refused(fsp, raw):
+    """R266: 100 hundredths are no fraction, and the zero timestamp has none."""
+    with pytest.raises(ValueError, match="no such timestamp"):
+        timestamp_decoder(fsp)(raw)
 
 
 @given(
