@@ -6,11 +6,12 @@ every repr and is not pickled.
 """
 
 import ipaddress
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
 
 import attrs
+from attrs.validators import optional
 
 from capstan.core.tables import CaptureList
 from capstan.errors import ConfigError
@@ -36,12 +37,20 @@ def _refuse(option: str, rule: str) -> NoReturn:
     raise ConfigError(f"{option}: {rule}")
 
 
-def _positive(_: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        _refuse(attribute.name, "must be a positive number")
+_Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+
+_SHORTEST: Final = 0.001
+_LONGEST: Final = 31_536_000
+"""A year; what is longer does not fit into every clock, and infinity into none."""
 
 
-def _whole(low: int, high: int) -> Callable[[Any, "attrs.Attribute[Any]", Any], None]:
+def _seconds(_: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
+    a_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not a_number or not _SHORTEST <= value <= _LONGEST:
+        _refuse(attribute.name, f"must be a number of seconds from {_SHORTEST} to {_LONGEST}")
+
+
+def _whole(low: int, high: int) -> _Validator:
     def check(_: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             _refuse(attribute.name, f"must be a whole number from {low} to {high}")
@@ -50,21 +59,39 @@ def _whole(low: int, high: int) -> Callable[[Any, "attrs.Attribute[Any]", Any], 
 
 
 def _text(_: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
-    if not isinstance(value, str) or not value:
-        _refuse(attribute.name, "must be a non-empty text")
+    if not isinstance(value, str) or not value or "\0" in value:
+        _refuse(attribute.name, "must be a non-empty text without NUL")
 
 
-def _optional_text(instance: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
-    if value is not None:
-        _text(instance, attribute, value)
+def _a(kind: type) -> _Validator:
+    def check(_: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
+        if not isinstance(value, kind):
+            _refuse(attribute.name, f"must be of the class {kind.__name__}")
+
+    return check
 
 
-def _texts(entries: Iterable[str]) -> tuple[str, ...]:
-    return tuple(entries)
+def _listed(option: str, entries: Any, rule: str) -> list[Any]:
+    """The entries of something that is a list; a text or a mapping would pass for one."""
+    if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable):
+        _refuse(option, rule)
+    return list(entries)
+
+
+def _table_names(entries: Iterable[str]) -> tuple[str, ...]:
+    option, rule = "accept_unlogged_cascades", "must be a list of texts of the form schema.table"
+    names = _listed(option, entries, rule)
+    if not all(isinstance(name, str) and all(name.partition(".")) for name in names):
+        _refuse(option, rule)
+    return tuple(names)
 
 
 def _observers(entries: Iterable[Callable[[Any], None]]) -> tuple[Callable[[Any], None], ...]:
-    return tuple(entries)
+    rule = "must be a list of callables"
+    observers = _listed("observers", entries, rule)
+    if not all(map(callable, observers)):
+        _refuse("observers", rule)
+    return tuple(observers)
 
 
 @attrs.frozen(kw_only=True)
@@ -96,20 +123,20 @@ class Source:
 
     host: str = attrs.field(default="127.0.0.1", validator=_text)
     port: int = attrs.field(default=3306, validator=_whole(1, 65535))
-    unix_socket: str | None = attrs.field(default=None, validator=_optional_text)
+    unix_socket: str | None = attrs.field(default=None, validator=optional(_text))
     user: str = attrs.field(validator=_text)
     password: str = attrs.field(default="", repr=False)
     server_id: int = attrs.field(validator=_whole(1, 2**32 - 1))
     tls: TlsMode | None = None
-    tls_ca: str | None = attrs.field(default=None, validator=_optional_text)
-    tls_cert: str | None = attrs.field(default=None, validator=_optional_text)
-    tls_key: str | None = attrs.field(default=None, validator=_optional_text)
-    connect_timeout: float = attrs.field(default=10.0, validator=_positive)
-    heartbeat: float = attrs.field(default=5.0, validator=_positive)
-    liveness_timeout: float = attrs.field(default=30.0, validator=_positive)
-    settle_timeout: float = attrs.field(default=30.0, validator=_positive)
+    tls_ca: str | None = attrs.field(default=None, validator=optional(_text))
+    tls_cert: str | None = attrs.field(default=None, validator=optional(_text))
+    tls_key: str | None = attrs.field(default=None, validator=optional(_text))
+    connect_timeout: float = attrs.field(default=10.0, validator=_seconds)
+    heartbeat: float = attrs.field(default=5.0, validator=_seconds)
+    liveness_timeout: float = attrs.field(default=30.0, validator=_seconds)
+    settle_timeout: float = attrs.field(default=30.0, validator=_seconds)
     reconnect_attempts: int = attrs.field(default=30, validator=_whole(1, 1_000_000))
-    accept_unlogged_cascades: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    accept_unlogged_cascades: tuple[str, ...] = attrs.field(default=(), converter=_table_names)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.password, str):
@@ -118,8 +145,21 @@ class Source:
             _refuse("tls", f"must be one of {', '.join(get_args(TlsMode))}")
         if not self.liveness_timeout > self.heartbeat:
             _refuse("liveness_timeout", "must be greater than heartbeat")
+        self._refuse_idle_tls()
+
+    def _refuse_idle_tls(self) -> None:
+        """Whoever configures a protection must get it: nothing of TLS is passed over in silence."""
+        if self.unix_socket is not None and self.tls == "verify_identity":
+            _refuse("tls", "verify_identity needs a host; over a Unix socket there is none")
         if self.tls_key is not None and self.tls_cert is None:
             _refuse("tls_key", "needs tls_cert")
+        # Over a Unix socket `preferred` stays in clear, as with MySQL's own client.
+        in_clear = ("disabled",) if self.unix_socket is None else ("disabled", "preferred")
+        for option in ("tls_ca", "tls_cert"):
+            if getattr(self, option) is not None and self.tls_mode in in_clear:
+                _refuse(option, "is of no use without encryption; tls must be another mode")
+        if self.tls_ca is not None and self.tls is None and self.tls_mode == "preferred":
+            _refuse("tls_ca", "is of no use with a loopback address unless tls says what to verify")
 
     @property
     def tls_mode(self) -> TlsMode:
@@ -152,7 +192,7 @@ class Delivery:
     """
 
     max_batch: int = attrs.field(default=1000, validator=_whole(1, 1_000_000))
-    sink_timeout: float = attrs.field(default=300.0, validator=_positive)
+    sink_timeout: float = attrs.field(default=300.0, validator=_seconds)
 
 
 @attrs.frozen(kw_only=True)
@@ -166,14 +206,10 @@ class Limits:
     """
 
     transaction_memory: int = attrs.field(default=64 << 20, validator=_whole(1, 2**63 - 1))
-    transaction_bytes: int | None = None
-    spool_dir: str | None = attrs.field(default=None, validator=_optional_text)
-
-    def __attrs_post_init__(self) -> None:
-        if self.transaction_bytes is not None:
-            _whole(1, 2**63 - 1)(
-                self, attrs.fields(Limits).transaction_bytes, self.transaction_bytes
-            )
+    transaction_bytes: int | None = attrs.field(
+        default=None, validator=optional(_whole(1, 2**63 - 1))
+    )
+    spool_dir: str | None = attrs.field(default=None, validator=optional(_text))
 
 
 def _capture(tables: object) -> CaptureList:
@@ -181,9 +217,8 @@ def _capture(tables: object) -> CaptureList:
         return CaptureList.parse(None)
     if isinstance(tables, CaptureList):
         return tables
-    if isinstance(tables, str | bytes) or not isinstance(tables, Iterable):
-        _refuse("tables", "must be a list of schema.table patterns, or capstan.ALL")
-    entries = list(tables)
+    rule = "must be a list of schema.table patterns, or capstan.ALL"
+    entries = _listed("tables", tables, rule)
     if not all(isinstance(entry, str) for entry in entries):
         _refuse("tables", "every entry must be a text of the form schema.table")
     try:
@@ -192,8 +227,10 @@ def _capture(tables: object) -> CaptureList:
         raise ConfigError(f"tables: {error}") from None
 
 
-def _has(*methods: str) -> Callable[[Any, "attrs.Attribute[Any]", Any], None]:
+def _has(*methods: str) -> _Validator:
     def check(_: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
+        if isinstance(value, type):
+            _refuse(attribute.name, "must be an object, not a class")
         missing = [name for name in methods if not callable(getattr(value, name, None))]
         if missing:
             _refuse(attribute.name, f"lacks {', '.join(missing)}")
@@ -215,18 +252,32 @@ class Config:
         observers: Called with value-free telemetry events; one that raises is ignored.
     """
 
-    source: Source = attrs.field(validator=attrs.validators.instance_of(Source))
+    source: Source = attrs.field(validator=_a(Source))
     tables: CaptureList = attrs.field(converter=_capture)
     sink: "SinkInterface" = attrs.field(
-        validator=_has("open", "close", "position", "handle_transaction", "handle_batch")
+        validator=_has(
+            "open",
+            "close",
+            "position",
+            "handle_transaction",
+            "handle_schema_changes",
+            "handle_batch",
+        )
     )
     store: "StoreInterface" = attrs.field(
-        validator=_has("load_watermark", "save_watermark", "close")
+        validator=_has(
+            "hold",
+            "load_watermark",
+            "save_watermark",
+            "load_anchor",
+            "load_sink_position",
+            "load_tables",
+            "save_tables",
+            "close",
+        )
     )
-    delivery: Delivery = attrs.field(
-        factory=Delivery, validator=attrs.validators.instance_of(Delivery)
-    )
-    limits: Limits = attrs.field(factory=Limits, validator=attrs.validators.instance_of(Limits))
+    delivery: Delivery = attrs.field(factory=Delivery, validator=_a(Delivery))
+    limits: Limits = attrs.field(factory=Limits, validator=_a(Limits))
     observers: tuple[Callable[[Any], None], ...] = attrs.field(default=(), converter=_observers)
 
     @classmethod

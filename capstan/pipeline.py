@@ -8,7 +8,7 @@ host's signals or its logging.
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import attrs
 
@@ -22,7 +22,7 @@ from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halt, HaltReason
 from capstan.core.limits import Budget
 from capstan.errors import PipelineHalted
-from capstan.runtime import Actor
+from capstan.runtime import NORMAL_EXIT, Actor, Exit
 from capstan.sources.base import Source
 from capstan.sources.live import LiveSource
 from capstan.sources.redial import Redial, Settling
@@ -88,9 +88,9 @@ class Pipeline:
         self._hooks = Hooks(config.observers)
         self._tree: Tree | None = None
         self._told = False
-        self._stopping = threading.Event()
-        self._ending = threading.Lock()
-        self._ended_event_sent = False
+        # No Event: its lock is not for a signal handler, which may interrupt its holder.
+        self._stopping = False
+        self._end_told = threading.Event()
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -106,8 +106,14 @@ class Pipeline:
         if self._tree is not None:
             raise RuntimeError("a pipeline is started once")
         self._tree = launch(self._spec(), observer=self._observe)
+        if self._stopping:
+            self._tree.request_stop()
         threading.Thread(target=self._await_end, name="capstan-end", daemon=True).start()
-        self._board.wait(lambda figures: bool(figures.connects or figures.failed_dials), None)
+        try:
+            self._board.wait(lambda figures: bool(figures.connects or figures.failed_dials), None)
+        except BaseException:  # an interrupted start leaves nothing running that nobody would stop
+            self.request_stop()
+            raise
         self._raise_if_halted()
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
@@ -118,19 +124,20 @@ class Pipeline:
         Args:
             timeout: Seconds for the drain; then everything is interrupted.
         """
-        if self._tree is None:
-            return
         self.request_stop()
-        if self._hooks.in_host_code():
+        if self._tree is None or self._hooks.in_host_code():
             return
         if not self._tree.stop(timeout):
             self._tree.interrupt()
             self._tree.wait_ended(None)
-        self._board.wait(lambda _: False, timeout=_GRACE)
+        self._end_told.wait(_GRACE)
 
     def request_stop(self) -> None:
-        """Ask for the end and return at once; from any thread, a signal handler included."""
-        self._stopping.set()
+        """Ask for the end and return at once; from any thread, a signal handler included.
+
+        Before `start()` it is remembered: what is started then ends at once.
+        """
+        self._stopping = True
         if self._tree is not None:
             self._tree.request_stop()
 
@@ -213,7 +220,7 @@ class Pipeline:
             return "new"
         if self._tree.exit is not None:
             return "stopped" if self.halt is None else "halted"
-        return "stopping" if self._stopping.is_set() else "running"
+        return "stopping" if self._stopping else "running"
 
     def _started(self) -> Tree:
         if self._tree is None:
@@ -224,6 +231,8 @@ class Pipeline:
         halt = self.halt
         if halt is not None:
             self._told = True
+            # The host may end its process now: observers come first, but not for ever.
+            self._end_told.wait(_GRACE)
             raise PipelineHalted(halt)
 
     # -- the tree ------------------------------------------------------------------------------
@@ -263,6 +272,7 @@ class Pipeline:
         return Coordinator(
             self._config.sink,
             roster["checkpoint"],
+            self._config.store.close,
             self._config.delivery.max_batch,
             self._board,
             self._hooks,
@@ -309,6 +319,7 @@ class Pipeline:
 
     def _await_end(self) -> None:
         self._started().wait_ended(None)
+        self._board.over()
         halt = self.halt
         self._hooks.emit(
             PipelineEnded(
@@ -316,7 +327,7 @@ class Pipeline:
                 detail="" if halt is None else halt.detail,
             )
         )
-        self._board.over()
+        self._end_told.set()
 
 
 def live_source(config: Config) -> Source:
@@ -343,7 +354,7 @@ def _child(
     )
 
 
-def _unnamed(exit_: Any) -> Halt | None:
+def _unnamed(exit_: Exit) -> Halt | None:
     """A tree that ended by a crash of its own root: still a stop with a name."""
     if exit_.crash is None:
         return None
@@ -359,9 +370,9 @@ def _counters(figures: Figures) -> dict[str, int]:
 
 
 def _drained(tree: Tree) -> bool:
-    """Whether no child was interrupted while it still had something to hand over."""
+    """Whether those who hand things on to sink and store came to a good end by themselves."""
     return not any(
-        child.interrupted or child.would_not_stop
+        child.interrupted or child.would_not_stop or child.exit != NORMAL_EXIT
         for child in tree.report().children
         if child.id in ("checkpoint", "coordinator")
     )

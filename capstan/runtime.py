@@ -95,6 +95,10 @@ class BusyMark:
             if outermost:
                 del self._since[label]
 
+    def again(self, label: str) -> None:
+        """Inside `doing(label)`: another round of the same begins now."""
+        self._since[label] = self._clock()
+
     def seconds(self, label: str, now: float) -> float | None:
         """Seconds spent with `label` until `now` on the mark's clock; None when it is not on."""
         since = self._since.get(label)
@@ -180,6 +184,12 @@ class Address:
     name: str
     incarnation: int
     _ref: Callable[[], pykka.ActorRef[Any] | None] = attrs.field(repr=False, default=lambda: None)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the actor has not ended yet."""
+        ref = self._ref()
+        return ref is not None and ref.is_alive()
 
     def send(self, message: object) -> bool:
         """Put a message into the mailbox; never blocks, never raises.

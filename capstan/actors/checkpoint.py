@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from capstan.actors.messages import (
+    CheckpointEnded,
     PositionIs,
     PositionWanted,
     Processed,
     SinkOpened,
     WatermarkMoved,
 )
+from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halted, HaltReason, halted
 from capstan.core.tables import CaptureList, widened
 from capstan.core.watermark import Position, advanced, reconcile
@@ -27,7 +29,8 @@ class Checkpoint(Actor):
 
     Args:
         store: Where it is kept; held for one writer while this actor lives.
-        capture: The capture list, compared with the one of the last accepted run (D16).
+        capture: The capture list. It is compared with the one kept in the store, and kept itself
+            once something is processed under it (D16).
     """
 
     def __init__(self, store: Store, capture: CaptureList) -> None:
@@ -36,10 +39,11 @@ class Checkpoint(Actor):
         self._capture = capture
         self._stored: Position | None = None
         self._position: Position | None = None
-        self._waiting: list[Address] = []
+        self._coordinator: Address | None = None
+        self._tables_noted = False
 
     def started(self) -> None:
-        """Claim the store, read it, compare the capture list."""
+        """Claim the store, read it, compare the capture list with the one last processed under."""
         with _store_failures():
             self._store.hold()
             watermark = self._store.load_watermark()
@@ -57,43 +61,44 @@ class Checkpoint(Actor):
             new = widened(accepted, self._capture.texts)
             if new:
                 raise halted(HaltReason.CAPTURE_CONFIG_DRIFTED, f"new: {', '.join(new)}")
-        if accepted != self._capture.texts:
-            self._store.save_tables(self._capture.texts)
+        self._tables_noted = accepted == self._capture.texts
 
     def stopped(self) -> None:
-        """Let the store go."""
-        with _store_failures():
-            self._store.close()
+        """Let the store go, unless the coordinator still lives: then it does, when it ends."""
+        if self._coordinator is None or not self._coordinator.send(CheckpointEnded()):
+            with _store_failures():
+                self._store.close()
 
     def receive(self, message: object) -> None:
         """One step of the conversation."""
         match message:
+            case SinkOpened(reply_to=coordinator, position=reported):
+                self._coordinator = coordinator
+                coordinator.send(PositionIs(self._reconcile(reported)))
+            case PositionWanted(reply_to=asker):
+                assert self._position is not None  # nobody asks before the sink is open
+                asker.send(PositionIs(self._position))
             case Processed(reply_to=coordinator, position=told):
                 assert self._position is not None
                 self._persist(advanced(self._position, told))
                 coordinator.send(WatermarkMoved(told))
-            case PositionWanted(reply_to=asker):
-                self._waiting.append(asker)
-                self._answer()
-            case SinkOpened(reply_to=coordinator, position=reported):
-                position = reconcile(self._position or self._stored, reported)
-                if position != (self._position or self._stored) and position.watermark:
-                    self._persist(position)
-                self._position = position
-                self._waiting.insert(0, coordinator)
-                self._answer()
+
+    def _reconcile(self, reported: GtidSet | None) -> Position:
+        """The position to start from; on disk before anybody hears it."""
+        known = self._position or self._stored
+        position = reconcile(known, reported)
+        if position != known and position.watermark:
+            self._persist(position)
+        self._position = position
+        return position
 
     def _persist(self, position: Position) -> None:
         with _store_failures():
+            if not self._tables_noted:
+                self._store.save_tables(self._capture.texts)
+                self._tables_noted = True
             self._store.save_watermark(position.watermark, position.anchor, position.sink_position)
         self._position = position
-
-    def _answer(self) -> None:
-        if self._position is None:
-            return
-        for asker in self._waiting:
-            asker.send(PositionIs(self._position))
-        self._waiting.clear()
 
 
 @contextmanager

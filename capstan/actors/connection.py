@@ -139,7 +139,7 @@ class Connection(Actor):
                 self._do(self._life.granted(pieces))
             case PositionIs(position=position):
                 if position.watermark != self._position.watermark:
-                    self._budget.progress()
+                    self._progressed()
                     self._leave_anchor_in = False
                 self._position = position
                 self._do(self._life.on(Event.POSITION_KNOWN))
@@ -233,17 +233,17 @@ class Connection(Actor):
         self._anchor_left_out = True
         return watermark.without(anchor.gtid), anchor
 
-    def _failed(self, lost: LinkLost) -> None:
+    def _failed(self, lost: LinkLost, *, counted: bool = True) -> None:
         """The link is gone: wait as the budget says, then dial again from the position."""
-        steady = time.monotonic() - self._opened_at >= _STEADY * self._settings.liveness_timeout
-        starved = self._life.paused
-        established = self._life.phase is not Phase.DIALLING
         self._hang_up()
         if self.stop_signal.is_set():
             return
-        if established and steady:
-            self._budget.progress()
-        delay = self._budget.next_delay(counted=not (established and starved))
+        if self._life.phase is not Phase.DIALLING:
+            steady = _STEADY * self._settings.liveness_timeout
+            if time.monotonic() - self._opened_at >= steady:
+                self._progressed()
+            counted = counted and not self._life.excuses_cut()
+        delay = self._budget.next_delay(counted=counted)
         if delay is None:
             raise self._exhausted(lost)
         self._life.on(Event.FAILED)
@@ -252,6 +252,10 @@ class Connection(Actor):
         self._hooks.emit(ConnectionLost(stage=lost.stage, code=lost.code, retry_in=delay))
         if not self.stop_signal.wait(delay):
             self._do(self._life.on(Event.WAITED))
+
+    def _progressed(self) -> None:
+        self._budget.progress()
+        self._life.progressed()
 
     def _exhausted(self, lost: LinkLost) -> Halted:
         stalled = lost.stage == "liveness"
@@ -307,6 +311,6 @@ class Connection(Actor):
         reason = classify_dump_error(error.code, error.message)
         if reason is HaltReason.DATA_GAP and self._anchor_left_out:
             self._leave_anchor_in = True
-            self._failed(LinkLost("dump", error.code))
+            self._failed(LinkLost("dump", error.code), counted=False)
             return
         raise Halted(Halt(reason, f"the dump ended with code {error.code}"))

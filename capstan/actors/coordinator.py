@@ -6,7 +6,8 @@ persisted first (D15). The mark "busy with the sink" is what the supervisor's cl
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import attrs
 
@@ -19,10 +20,9 @@ from capstan.actors.messages import (
     WatermarkMoved,
 )
 from capstan.core.changes import SchemaChangeGroup, Transaction
-from capstan.core.delivery import Batch, Desk, Item, Piece
+from capstan.core.delivery import Batch, Desk, Piece
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halt, Halted, HaltReason, halted
-from capstan.core.watermark import Position
 from capstan.runtime import Actor, Address
 from capstan.sinks.base import Sink
 from capstan.telemetry.board import Board
@@ -38,30 +38,39 @@ class Coordinator(Actor):
     Args:
         sink: Where items go.
         checkpoint: Who persists the watermark.
+        close_store: Lets the store go, when this actor outlives the checkpoint: until a sink call
+            that hangs has really ended, no other pipeline may go on from that store.
         max_batch: Items settled together at most.
         board: Where figures are shown.
         hooks: Who is told.
     """
 
     def __init__(
-        self, sink: Sink, checkpoint: Address, max_batch: int, board: Board, hooks: Hooks
+        self,
+        sink: Sink,
+        checkpoint: Address,
+        close_store: Callable[[], None],
+        max_batch: int,
+        board: Board,
+        hooks: Hooks,
     ) -> None:
         super().__init__()
         self._sink = sink
         self._whole_batches = type(sink).handle_batch is not Sink.handle_batch
         self._checkpoint = checkpoint
+        self._close_store = close_store
         self._max_batch = max_batch
         self._board = board
         self._hooks = hooks
         self._desk: Desk[Address] | None = None
-        self._early: list[Assembled] = []
         self._refusal: Halt | None = None
         self._settling: BatchSettled | None = None
         self._stopping = False
 
     def started(self) -> None:
         """Open the sink and tell the checkpoint what it reports."""
-        self._call(self._sink.open)
+        with self._in_sink():
+            self._sink.open()
         self._checkpoint.send(SinkOpened(self.address, self._sink_position()))
 
     def stop_requested(self) -> None:
@@ -69,32 +78,39 @@ class Coordinator(Actor):
         self._stopping = True
         self._pump()
 
+    def interrupted(self) -> None:
+        """Give up: what is queued comes again."""
+        self._leave()
+
     def stopped(self) -> None:
-        """Close the sink."""
-        self._call(self._sink.close)
+        """Close the sink; a store that waited for that is closed too."""
+        try:
+            with self._in_sink():
+                self._sink.close()
+        finally:
+            if not self._checkpoint.alive:
+                self._close_store()
 
     def receive(self, message: object) -> None:
         """One step of the conversation."""
         match message:
-            case Assembled():
-                self._arrive(message)
+            case Assembled(reply_to=assembler, server_uuid=server_uuid, items=items):
+                assert self._desk is not None  # nobody dials before it has its position
+                self._desk.arrive(Piece(items, server_uuid, assembler))
             case WatermarkMoved(position=position):
-                self._moved(position)
+                self._board.update(watermark=position.watermark)
+                self._settle()
             case PositionIs(position=position):
                 self._desk = Desk(position, self._max_batch)
                 self._board.update(watermark=position.watermark)
-                early, self._early = self._early, []
-                for assembled in early:
-                    self._arrive(assembled)
         self._pump()
 
-    def _arrive(self, message: Assembled) -> None:
-        if self._desk is None:
-            self._early.append(message)
-        else:
-            self._desk.arrive(Piece(message.items, message.server_uuid, message.reply_to))
-
     def _pump(self) -> None:
+        if not self._checkpoint.alive:
+            # Nothing that the sink accepts now could be persisted, and no answer will come.
+            if self._stopping:
+                self._leave()
+            return
         desk = self._desk
         while desk is not None and (batch := desk.next_batch()) is not None:
             accepted = self._deliver(batch)
@@ -108,11 +124,13 @@ class Coordinator(Actor):
             position = attrs.evolve(position, sink_position=self._sink_position())
             self._checkpoint.send(Processed(self.address, position))
         if self._stopping and (desk is None or desk.idle):
-            self.finish()
+            self._leave()
 
-    def _moved(self, position: Position) -> None:
-        self._board.update(watermark=position.watermark)
-        self._settle()
+    def _leave(self) -> None:
+        """End; a refusal that still waits for the disk is told in any case."""
+        if self._refusal is not None:
+            raise Halted(self._refusal)
+        self.finish()
 
     def _settle(self) -> None:
         """The batch that was out is over: report it, give credit back, tell a refusal."""
@@ -130,48 +148,51 @@ class Coordinator(Actor):
     def _deliver(self, batch: Batch) -> int:
         """Call the sink; returns how many entries of the batch are accepted."""
         began = time.monotonic()
-        accepted = len(batch.entries)
+        accepted = batch.calls[0][0] if batch.calls else 0
         try:
-            if self._whole_batches and batch.calls:
-                accepted = batch.calls[0][0]
-                self._call(self._sink.handle_batch, [item for _, item in batch.calls])
-                accepted = len(batch.entries)
-            else:
-                for place, item in batch.calls:
-                    accepted = place
-                    self._hand_over(item)
-                accepted = len(batch.entries)
+            with self._in_sink():
+                for accepted in self._calls(batch):
+                    if self.stop_signal.is_set():
+                        # Given up during the call before: the sink is not called again.
+                        return accepted
+            accepted = len(batch.entries)
         except Halted as verdict:
             self._refusal = verdict.halt
         self._settling = _summary(batch, accepted, time.monotonic() - began)
-        for _, item in batch.calls:
-            if isinstance(item, SchemaChangeGroup):
+        for place, item in batch.calls:
+            if place < accepted and isinstance(item, SchemaChangeGroup):
                 self._tell_schema_changes(item)
         return accepted
 
-    def _hand_over(self, item: Item) -> None:
-        if isinstance(item, Transaction):
-            self._call(self._sink.handle_transaction, item)
-        else:
-            self._call(self._sink.handle_schema_changes, item.changes)
+    def _calls(self, batch: Batch) -> Iterator[int]:
+        """Before each call of the sink: how many entries are accepted so far."""
+        if self._whole_batches and batch.calls:
+            yield batch.calls[0][0]
+            self._sink.handle_batch([item for _, item in batch.calls])
+            return
+        handle_transaction, began_again = self._sink.handle_transaction, self.busy.again
+        for place, item in batch.calls:
+            yield place
+            began_again(BUSY_WITH_SINK)
+            if isinstance(item, Transaction):
+                handle_transaction(item)
+            else:
+                self._sink.handle_schema_changes(item.changes)
 
-    def _call(self, method: Callable[..., None], *arguments: object) -> None:
+    @contextmanager
+    def _in_sink(self) -> Iterator[None]:
+        """Where the sink's code runs: watched, and whatever it raises is a refusal."""
         try:
             with self.busy.doing(BUSY_WITH_SINK), self._hooks.host_code():
-                method(*arguments)
+                yield
         except Halted:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a sink raises is a refusal
             raise _sink_failed(error) from None
 
     def _sink_position(self) -> GtidSet | None:
-        try:
-            with self.busy.doing(BUSY_WITH_SINK), self._hooks.host_code():
-                return self._sink.position()
-        except Halted:
-            raise
-        except BaseException as error:  # noqa: BLE001 - whatever a sink raises is a refusal
-            raise _sink_failed(error) from None
+        with self._in_sink():
+            return self._sink.position()
 
     # -- reports -------------------------------------------------------------------------------
 
@@ -202,18 +223,25 @@ def _sink_failed(error: BaseException) -> Halted:
 
 
 def _summary(batch: Batch, accepted: int, seconds: float) -> BatchSettled:
-    calls = [item for place, item in batch.calls if place < accepted]
-    transactions: Sequence[Transaction] = [c for c in calls if isinstance(c, Transaction)]
-    groups = [c for c in calls if isinstance(c, SchemaChangeGroup)]
+    transactions = changes = schema_changes = groups = 0
+    for place, item in batch.calls:
+        if place >= accepted:
+            break
+        if isinstance(item, Transaction):
+            transactions += 1
+            changes += len(item.changes)
+        else:
+            groups += 1
+            schema_changes += len(item.changes)
     lag = 0.0
-    if batch.entries:
-        lag = max(0.0, time.time() - batch.entries[-1].committed.arrived_micros / 1e6)
+    if accepted:
+        lag = max(0.0, time.time() - batch.entries[accepted - 1].committed.arrived_micros / 1e6)
     return BatchSettled(
-        transactions=len(transactions),
-        changes=sum(len(transaction.changes) for transaction in transactions),
-        filtered=accepted - len(calls),
+        transactions=transactions,
+        changes=changes,
+        filtered=accepted - transactions - groups,
         skipped=batch.skipped,
-        schema_changes=sum(len(group.changes) for group in groups),
+        schema_changes=schema_changes,
         sink_seconds=seconds,
         lag_seconds=lag,
     )

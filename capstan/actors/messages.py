@@ -25,16 +25,17 @@ class SinkOpened:
 
 @attrs.frozen
 class PositionWanted:
-    """Coordinator, Connection → Checkpoint: where do we stand?"""
+    """Connection → Checkpoint: where do we stand?"""
 
     reply_to: Address
 
 
 @attrs.frozen
 class PositionIs:
-    """Checkpoint → who asked: the durable position, behind every earlier `Processed`.
+    """Checkpoint → Coordinator, Connection: the durable position, behind every earlier `Processed`.
 
-    Answered only after the sink's own position has been reconciled with the store's (D12).
+    The answer to `SinkOpened`, and to `PositionWanted` once the sink's own position has been
+    reconciled with the store's (D12); the coordinator hears it first.
     """
 
     position: Position
@@ -102,8 +103,8 @@ class Settled:
 
 
 @attrs.frozen
-class Dial:
-    """Connection → itself: try to open the stream."""
+class CheckpointEnded:
+    """Checkpoint → Coordinator: nothing will be persisted any more, and no answer will come."""
 
 
 @attrs.frozen

@@ -9,9 +9,9 @@ How it works: `open()` begins an epoch at a watermark, `feed()` takes whole even
 they finished. Its loop is the hot path: header, checksum, one look in the table, one action.
 """
 
-from functools import partial
 from struct import Struct
 from typing import Final
+from zlib import crc32
 
 import attrs
 
@@ -49,10 +49,11 @@ _OPS: Final[dict[int, Op]] = {
     EventType.DELETE_ROWS_V1: Op.DELETE,
 }
 _STATEMENT_END: Final = 1
-_DUMMY_TABLE: Final = 0xFFFFFF
+_DUMMY_TABLE: Final = b"\xff\xff\xff\0\0\0"
 _MAX_SHAPES: Final = 4096
 _NO_CHANGES: Final = Changes()
 _WRAP: Final = 0xFFFFFFFF
+_QUERY: Final = int(EventType.QUERY)
 _SECONDS: Final = Struct("<I").unpack_from
 
 
@@ -76,12 +77,26 @@ class Epoch:
     checksums: bool = True
 
 
+@attrs.frozen(eq=False)
+class Mapped:
+    """What one distinct table map comes to.
+
+    Attributes:
+        decoder: Of its rows; None outside the capture list.
+    """
+
+    decoder: RowDecoder | None
+
+
+_FILTERED: Final = Mapped(None)
+
+
 class Fold:
     """Assembles one stream after another for one capture list."""
 
     _chunks: list[RowsChunk]
     _ddl: statements.Statement | None
-    _tables: dict[int, tuple[bytes, RowDecoder | None]]
+    _tables: dict[bytes, Mapped]
     _savepoints: dict[str, int]
     _held: int
     _group: Committed
@@ -91,17 +106,18 @@ class Fold:
 
     def __init__(self, capture: CaptureList, budget: Budget) -> None:
         self.halt: Halt | None = None
+        self._tables, self._savepoints = {}, {}
         self._capture = capture
         self._budget = budget
         self._limit = budget.limit
-        self._known: dict[bytes, RowDecoder | None] = {}
+        self._known: dict[bytes, Mapped] = {}
         self._rows = dispatch_rows(self._bound)
         self.open(Epoch(start=GtidSet(), server_uuid=""))
 
     def _bound(self, cell: Cell, code: int) -> Action:
         """The action of a cell for one event type."""
         if cell.action == "buffer_rows":
-            return partial(self._buffer_rows, _OPS[code], code < EventType.WRITE_ROWS)
+            return self._buffer_rows(code)
         action: Action = getattr(self, f"_{cell.action}")
         return action
 
@@ -134,12 +150,13 @@ class Fold:
         """
         if self.halt is not None:
             raise Halted(self.halt)
-        self._out, self._log = [], None
+        self._log = None
         try:
             self._run(packets.data, packets.spans)
         except Halted as verdict:
             self._latch(verdict.halt)
-        return self._out
+        finished, self._out = self._out, []
+        return finished
 
     def _latch(self, halt: Halt) -> None:
         if self._in_group:
@@ -157,7 +174,12 @@ class Fold:
             if size != end - start:
                 raise corrupt(f"{type_name(code)} of another size than its packet")
             if self._checksums:
-                if not checksum.intact(data, start, end):
+                # Most events are small: those are checked without another call.
+                if size > checksum.STEP:
+                    whole = checksum.intact(data, start, end)
+                else:
+                    whole = crc32(data[start:end]) == checksum.RESIDUE
+                if not whole:
                     raise corrupt(f"{type_name(code)} with a wrong checksum")
                 end -= 4  # noqa: PLW2901 - the body ends before the checksum
             cell = row.by_type[code]
@@ -177,7 +199,7 @@ class Fold:
         self, row: Row, code: int, flags: int, data: bytes, start: int, end: int
     ) -> tuple[Row, Action]:
         """The cell of an event whose type alone does not tell: a query, or an unknown one."""
-        if code == EventType.QUERY:
+        if code == _QUERY:
             cell = row.by_text.get(log_events.query_text(data, start, end))
             if cell is not None:
                 return cell
@@ -222,19 +244,24 @@ class Fold:
 
     def _begin_group(self, data: bytes, start: int, end: int) -> State | None:
         """Remember who the group is; the anchor's group is passed over instead (D13)."""
-        return self._begin(log_events.read_gtid(data, start, end), data, start)
+        self._group = group = log_events.read_gtid(data, start, end)
+        self._in_group = True
+        if self._anchor is None and group.commit_micros:
+            return None
+        return self._look_at_group(data, start)
 
     def _begin_tagged_group(self, data: bytes, start: int, end: int) -> State | None:
         """Do the same for a GTID with a tag (D22)."""
-        return self._begin(log_events.read_tagged_gtid(data, start, end), data, start)
+        self._group = log_events.read_tagged_gtid(data, start, end)
+        self._in_group = True
+        return self._look_at_group(data, start)
 
-    def _begin(self, group: Committed, data: bytes, start: int) -> State | None:
-        if group.commit_micros == 0:
+    def _look_at_group(self, data: bytes, start: int) -> State | None:
+        if self._group.commit_micros == 0:
             (seconds,) = _SECONDS(data, start - SIZE)
             micros = seconds * 1_000_000
-            group = group._replace(commit_micros=micros, arrived_micros=micros)
-        self._group, self._in_group = group, True
-        return None if self._anchor is None else self._meet_anchor(self._anchor, group)
+            self._group = self._group._replace(commit_micros=micros, arrived_micros=micros)
+        return None if self._anchor is None else self._meet_anchor(self._anchor, self._group)
 
     def _meet_anchor(self, anchor: Anchor, group: Committed) -> State | None:
         """The anchored transaction must come by again, unchanged; its group is passed over."""
@@ -311,9 +338,9 @@ class Fold:
         self._in_group = False
         self._chunks = []
         self._ddl = None
-        self._tables = {}
-        self._savepoints = {}
         self._held = 0
+        self._tables.clear()
+        self._savepoints.clear()
 
     # -- rows ----------------------------------------------------------------------------------
 
@@ -321,54 +348,49 @@ class Fold:
         """Learn what rows under this table id look like, until the statement ends."""
         if end - start < 8:
             raise corrupt("TABLE_MAP truncated")
-        table_id = int.from_bytes(data[start : start + 6], "little")
-        body = data[start + 8 : end]
-        try:
-            decoder = self._known[body]
-        except KeyError:
-            decoder = self._learn(body)
-        known = self._tables.setdefault(table_id, (body, decoder))
-        if known[0] != body:
+        table_id, body = data[start : start + 6], data[start + 8 : end]
+        known = self._known.get(body) or self._learn(body)
+        if self._tables.setdefault(table_id, known) is not known:
             raise halted(
                 HaltReason.EVENT_ORDER_INVALID, "one table id with two shapes in one statement"
             )
 
-    def _learn(self, body: bytes) -> RowDecoder | None:
+    def _learn(self, body: bytes) -> Mapped:
         schema, table = table_map.peek_name(body)
         decoder = None
         if self._capture.covers(schema, table):
             decoder = row_compiler.compile_rows(table_map.parse(body))
         if len(self._known) >= _MAX_SHAPES:
             self._known.clear()
-        self._known[body] = decoder
-        return decoder
+        self._known[body] = mapped = Mapped(decoder)
+        return mapped
 
-    def _buffer_rows(
-        self,
-        op: Op,
-        version1: bool,
-        data: bytes,
-        start: int,
-        end: int,
-    ) -> None:
+    def _buffer_rows(self, code: int) -> Action:
         """Decode and keep the rows of a captured table; nothing leaves yet (R10)."""
-        if end - start < 8:
-            raise corrupt("ROWS truncated")
-        table_id = int.from_bytes(data[start : start + 6], "little")
-        try:
-            decoder = self._tables[table_id][1]
-        except KeyError:
-            if table_id != _DUMMY_TABLE:
-                raise halted(HaltReason.TABLE_MAP_MISSING, "rows without their table map") from None
-            decoder = None
-        if decoder is not None:
-            self._held += end - start
-            if self._held > self._limit:
-                raise self._budget.exceeded(self._held)
-            images = decoder.images(data, start + 8, end, op is Op.UPDATE, version1=version1)
-            self._chunks.append(RowsChunk(op, decoder.shape, images))
-        if data[start + 6] & _STATEMENT_END:
-            self._tables = {}
+        op, version1 = _OPS[code], code < EventType.WRITE_ROWS
+        pairs = op is Op.UPDATE
+
+        def buffer(data: bytes, start: int, end: int) -> None:
+            if end - start < 8:
+                raise corrupt("ROWS truncated")
+            mapped = self._tables.get(data[start : start + 6]) or self._unmapped(data, start)
+            decoder = mapped.decoder
+            if decoder is not None:
+                self._held += end - start
+                if self._held > self._limit:
+                    raise self._budget.exceeded(self._held)
+                images = decoder.images(data, start + 8, end, pairs, version1)
+                self._chunks.append(RowsChunk(op, decoder.shape, images))
+            if data[start + 6] & _STATEMENT_END:
+                self._tables.clear()
+
+        return buffer
+
+    def _unmapped(self, data: bytes, start: int) -> Mapped:
+        """Rows without a table map: only the empty event that ends a statement may be."""
+        if data[start : start + 6] == _DUMMY_TABLE:
+            return _FILTERED
+        raise halted(HaltReason.TABLE_MAP_MISSING, "rows without their table map")
 
     def _mark_savepoint(self, _data: bytes, _start: int, _end: int) -> None:
         """Remember how many rows stood before the savepoint (D19)."""
@@ -401,12 +423,9 @@ class Fold:
 
     def _refuse_partial_rows(self, data: bytes, start: int, _end: int) -> None:
         """Halt `row_image_not_full` for a captured table; pass over for any other."""
-        table_id = int.from_bytes(data[start : start + 6], "little")
-        if table_id not in self._tables:
-            raise halted(HaltReason.TABLE_MAP_MISSING, "rows without their table map")
-        decoder = self._tables[table_id][1]
-        if decoder is not None:
-            shape = decoder.shape
+        mapped = self._tables.get(data[start : start + 6]) or self._unmapped(data, start)
+        if mapped.decoder is not None:
+            shape = mapped.decoder.shape
             raise halted(
                 HaltReason.ROW_IMAGE_NOT_FULL,
                 f"partial JSON update of {shape.schema}.{shape.table}",

@@ -8,7 +8,7 @@ are one object per table shape, shared by all its rows. Statement text does not 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Final, Literal, NamedTuple, overload
 
 import attrs
 
@@ -27,6 +27,11 @@ class Op(StrEnum):
     UPDATE = "update"
     DELETE = "delete"
     SNAPSHOT = "snapshot"
+
+
+# Looking a member up in its class costs more than the comparison it is for (Python 3.11).
+_UPDATE: Final = Op.UPDATE
+_DELETE: Final = Op.DELETE
 
 
 class RowView(Mapping[str, Any]):
@@ -130,15 +135,15 @@ class RowsChunk:
     images: list[Row]
 
     def __len__(self) -> int:
-        return len(self.images) >> 1 if self.op is Op.UPDATE else len(self.images)
+        return len(self.images) >> 1 if self.op is _UPDATE else len(self.images)
 
     def __iter__(self) -> Iterator[Change]:
         op, shape, images = self.op, self.shape, self.images
-        if op is Op.UPDATE:
+        if op is _UPDATE:
             pairs = iter(images)
             for before in pairs:
                 yield Change(op, shape, next(pairs), before)
-        elif op is Op.DELETE:
+        elif op is _DELETE:
             for image in images:
                 yield Change(op, shape, None, image)
         else:
@@ -148,9 +153,9 @@ class RowsChunk:
     def change(self, index: int) -> Change:
         """The change at `index` (0 ≤ index < len)."""
         op, shape, images = self.op, self.shape, self.images
-        if op is Op.UPDATE:
+        if op is _UPDATE:
             return Change(op, shape, images[2 * index + 1], images[2 * index])
-        if op is Op.DELETE:
+        if op is _DELETE:
             return Change(op, shape, None, images[index])
         return Change(op, shape, images[index], None)
 
@@ -164,15 +169,20 @@ class Changes(Sequence[Change]):
     __slots__ = ("_chunks", "_length")
 
     def __init__(self, chunks: Sequence[RowsChunk] = ()) -> None:
-        self._chunks = tuple(chunks)
-        self._length = sum(map(len, self._chunks))
+        self._chunks = chunks
+        self._length: int | None = None
 
     @property
-    def chunks(self) -> tuple[RowsChunk, ...]:
+    def chunks(self) -> Sequence[RowsChunk]:
         """The rows by event: for sinks that write whole runs of one table at once."""
         return self._chunks
 
+    def __bool__(self) -> bool:
+        return bool(self._chunks) and len(self) > 0
+
     def __len__(self) -> int:
+        if self._length is None:
+            self._length = sum(map(len, self._chunks))
         return self._length
 
     def __iter__(self) -> Iterator[Change]:
@@ -185,10 +195,10 @@ class Changes(Sequence[Change]):
     def __getitem__(self, index: slice) -> Sequence[Change]: ...
     def __getitem__(self, index: int | slice) -> Change | Sequence[Change]:
         if isinstance(index, slice):
-            return tuple(self[i] for i in range(*index.indices(self._length)))
+            return tuple(self[i] for i in range(*index.indices(len(self))))
         if index < 0:
-            index += self._length
-        if not 0 <= index < self._length:
+            index += len(self)
+        if not 0 <= index < len(self):
             raise IndexError("change index out of range")
         for chunk in self._chunks:
             if index < len(chunk):
@@ -197,7 +207,7 @@ class Changes(Sequence[Change]):
         raise IndexError("change index out of range")
 
     def __repr__(self) -> str:
-        return f"<{self._length} changes>"
+        return f"<{len(self)} changes>"
 
 
 def utc_from_microseconds(microseconds: int) -> datetime:

@@ -130,18 +130,18 @@ class Desk(Generic[Sender]):
             None when they move nothing: the batch is settled without a write.
         """
         assert self._out is not None
-        moving = [item for item in self._out.entries[:count] if _moves(item)]
-        if not moving:
+        accepted = self._out.entries[:count]
+        last = next((item for item in reversed(accepted) if _moves(item)), None)
+        if last is None:
             return None
         if count == len(self._out.entries):
             self._settled = self._taken.freeze()
         else:
-            self._settled = self._settled.add_all(item.gtid for item in moving)
-        last = moving[-1].committed
+            self._settled = self._settled.add_all(item.gtid for item in accepted if _moves(item))
         anchor = Anchor(
             gtid=last.gtid,
-            commit_micros=last.commit_micros,
-            arrived_micros=last.arrived_micros,
+            commit_micros=last.committed.commit_micros,
+            arrived_micros=last.committed.arrived_micros,
             server_uuid=self._out.server_uuid,
         )
         return Position(watermark=self._settled, anchor=anchor)

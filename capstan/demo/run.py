@@ -21,12 +21,12 @@ from capstan.core.gtid import GtidSet
 from capstan.core.tables import CaptureList
 from capstan.demo.compare import compare
 from capstan.demo.delivery_log import DeliveryLog
+from capstan.demo.demo_report import Report
 from capstan.demo.demo_source import DemoSource, demo_source
 from capstan.demo.display import Display, Progress, display_for
 from capstan.demo.mysql_install import NoMysqlServer
 from capstan.demo.mysql_template import MysqlServerError
 from capstan.demo.process_control import PipelineEndedError, PipelineProcess
-from capstan.demo.report import Report
 from capstan.demo.workload import Workload, new_seed
 from capstan.sinks.sqlite_mirror import SqliteMirror
 from capstan.stores.sqlite import SqliteStore

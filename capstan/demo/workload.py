@@ -52,6 +52,7 @@ class Workload:
         self._seed = seed
         self._writers = writers
         self._pause = 0.0 if rate is None else 1 / rate
+        self._prepared = Tally()
         self._sessions: list[Session] = []
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()
@@ -67,11 +68,18 @@ class Workload:
             contextlib.closing(self._server.connect()) as connection,
             connection.cursor() as cursor,
         ):
-            for statement in self.schemas.creation(self._writers):
+            creation = self.schemas.creation(self._writers)
+            for statement in creation:
                 cursor.execute(statement)
             connection.select_db(self.schemas.shop)
-            cursor.executemany("INSERT INTO stock VALUES (%s, 100, 2030)", [(sku,) for sku in SKUS])
-            cursor.executemany("INSERT INTO board VALUES (%s, 0, NULL)", [(n,) for n in PLACES])
+            # Placeholders only: then PyMySQL makes one statement of all rows.
+            cursor.executemany(
+                "INSERT INTO stock VALUES (%s, %s, %s)", [(sku, 100, 2030) for sku in SKUS]
+            )
+            cursor.executemany(
+                "INSERT INTO board VALUES (%s, %s, %s)", [(place, 0, None) for place in PLACES]
+            )
+        self._prepared = Tally(definitions=len(creation), unjournalled=2)
 
     def start(self, actions: int | None = None) -> None:
         """Start all writers; each goes on until `stop()`, or for this many actions."""
@@ -112,8 +120,8 @@ class Workload:
 
     @property
     def tally(self) -> Tally:
-        """What all writers have done so far."""
-        return sum((session.tally for session in self._sessions), Tally())
+        """What all writers have done so far, the preparation included."""
+        return sum((session.tally for session in self._sessions), self._prepared)
 
     def _write(self, number: int, actions: int | None) -> None:
         try:

@@ -49,5 +49,5 @@ class Hooks:
             try:
                 with self.host_code():
                     observer(event)
-            except Exception:  # noqa: BLE001 - a host's observer must not be able to stop the pipeline
+            except BaseException:  # noqa: BLE001 - a host's observer must not be able to stop the pipeline
                 self.failures += 1

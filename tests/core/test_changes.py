@@ -220,6 +220,7 @@ def test_schema_changes_survive_a_pickle() -> None:
         "new_schema",
         "new_table",
         "rows_may_change",
+        "may_be_noop",
         "captured",
         "new_captured",
     ]

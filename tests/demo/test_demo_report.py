@@ -4,7 +4,7 @@ import pytest
 
 from capstan.demo.compare import Comparison, Difference
 from capstan.demo.delivery_log import Deliveries
-from capstan.demo.report import Report, percentile
+from capstan.demo.demo_report import Report, percentile
 from capstan.demo.workload_session import Tally
 
 SAME = Comparison(tables=3, rows=40, differences=())

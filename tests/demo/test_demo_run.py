@@ -4,19 +4,24 @@ import contextlib
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pytest
 from helpers.mysql import PrivateServers, execute
 from helpers.waiting import wait_until
+from pymysql.connections import Connection
 
+from capstan.core.tables import CaptureList
 from capstan.demo import run
+from capstan.demo.compare import Comparison, compare
+from capstan.demo.demo_source import DemoSource
 from capstan.demo.display import Progress
 from capstan.demo.mysql_access import DSN_VARIABLE, SqlServer
 from capstan.demo.mysql_install import MysqlPrograms
@@ -83,6 +88,46 @@ def test_the_mirror_is_identical_after_kills(
     assert processes_of(folder) == []
 
 
+def test_a_row_that_is_missing_fails_the_demonstration(
+    mysql_programs: MysqlPrograms, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof can fail: a mirror that lost one row gives exit status 1, with the table's name."""
+
+    def lose_a_row(connection: "Connection[Any]", capture: CaptureList, mirror: Path) -> Comparison:
+        with contextlib.closing(sqlite3.connect(mirror)) as target, target:
+            target.execute('DELETE FROM "shop.board" WHERE place = 1')
+            target.execute('INSERT INTO "shop.board" VALUES (-1, 0, NULL)')
+        return compare(connection, capture, mirror)
+
+    monkeypatch.delenv(DSN_VARIABLE, raising=False)
+    monkeypatch.setattr(run, "compare", lose_a_row)
+    notes = Notes()
+    assert run.main(seconds=1.0, seed=2, display=notes) == run.EXIT_FAILED
+    assert notes.lines[-3].startswith("  shop.board: ")
+    assert "1 extra" in notes.lines[-3]
+    assert notes.lines[-2] == "mirror identical: no"
+
+
+def test_a_halted_pipeline_ends_the_demonstration(
+    mysql_programs: MysqlPrograms, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R55: exit status 3 and the reason, and everything is gone all the same."""
+
+    def admit_without_rights(source: DemoSource) -> None:
+        with contextlib.closing(source.server.connect()) as connection:
+            execute(
+                connection, "CREATE USER %s@'%%' IDENTIFIED BY %s", source.user, source.password
+            )
+
+    monkeypatch.delenv(DSN_VARIABLE, raising=False)
+    monkeypatch.setattr(DemoSource, "admit", admit_without_rights)
+    notes = Notes()
+    assert run.main(seconds=20.0, seed=2, display=notes) == 3
+    assert any(line.startswith("pipeline halted: privilege_missing") for line in notes.lines)
+    assert list(folder.iterdir()) == []
+    assert processes_of(folder) == []
+
+
 def test_a_server_named_by_the_environment_is_left_as_it_was(
     new_server: PrivateServers, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +138,7 @@ def test_a_server_named_by_the_environment_is_left_as_it_was(
         execute(connection, "GRANT ALL ON *.* TO boss@'%' WITH GRANT OPTION")
         execute(connection, "CREATE DATABASE earlier")
         execute(connection, "FLUSH BINARY LOGS")
-        ((last, *_),) = execute(connection, "SHOW BINARY LOG STATUS")
+        last, *_ = execute(connection, "SHOW BINARY LOGS")[-1]
         execute(connection, f"PURGE BINARY LOGS TO '{last}'")
         before = state(server)
         monkeypatch.setenv(DSN_VARIABLE, f"mysql://boss:secret@{server.host}:{server.port}")

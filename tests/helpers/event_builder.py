@@ -64,6 +64,7 @@ def gtid(
         body += commit.to_bytes(7, "little")
     else:
         body += (commit | 1 << 55).to_bytes(7, "little") + original.to_bytes(7, "little")
+    body += b"\xfc\x00\x02" + struct.pack("<I", 90704)
     return event(33, body)
 
 

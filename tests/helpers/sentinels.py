@@ -12,14 +12,14 @@ import pickle
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import attrs
 
 import capstan
 
-STEM: Final = "zq7Xkw3v"
+STEM: Final = "zq7xkw3v"
+"""In small letters, so that what changes a text's case cannot hide it."""
 
 ROW_TEXT: Final = f"{STEM}-row-text"
 PASSWORD: Final = f"{STEM}-password"
@@ -43,15 +43,9 @@ Channel = tuple[str, str | bytes]
 
 
 def _text_forms(text: str) -> Iterator[bytes]:
-    raw = text.lower().encode()
-    yield raw
-    yield raw.hex().encode()
-    yield text.lower().encode("utf-16-le")
-
-
-def _hex_form(text: str) -> bytes:
-    """As the bytes of the text as it is planted, in small hexadecimal letters."""
-    return text.encode().hex().encode()
+    yield text.encode()
+    yield text.encode().hex().encode()
+    yield text.encode("utf-16-le")
 
 
 def _base64_forms(text: str) -> Iterator[bytes]:
@@ -64,19 +58,19 @@ def _base64_forms(text: str) -> Iterator[bytes]:
         yield whole[first:last]
 
 
-def _number_forms(number: int, width: int) -> Iterator[bytes]:
-    for order in ("little", "big"):
-        raw = number.to_bytes(width, order)  # type: ignore[arg-type]
-        yield raw
-        yield raw.hex().encode()
+def _packed(number: int, width: int) -> tuple[bytes, bytes]:
+    big = number.to_bytes(width, "big")
+    return big, big[::-1]
+
+
+_PACKED: Final = (*_packed(BIG, 8), *(raw for number in _KEYS for raw in _packed(number, 4)))
 
 
 _FOLDED: Final = frozenset(
     {
         *_text_forms(STEM),
-        _hex_form(STEM),
         str(KEY)[:8].encode(),
-        f"{BIG:x}".encode(),
+        *(raw.hex().encode() for raw in _PACKED),
         str(BIG).encode(),
         *(DECIMAL.encode(), DECIMAL.replace(".", "").encode()),
         str(DOUBLE).encode(),
@@ -86,13 +80,7 @@ _FOLDED: Final = frozenset(
 )
 """Looked for in a channel whose letters are made small."""
 
-_EXACT: Final = frozenset(
-    {
-        *_base64_forms(STEM),
-        *(form for number in _KEYS for form in _number_forms(number, 4)),
-        *_number_forms(BIG, 8),
-    }
-)
+_EXACT: Final = frozenset({*_base64_forms(STEM), *_PACKED})
 """Looked for as they are."""
 
 
@@ -136,15 +124,13 @@ def held(name: str, thing: Any) -> Iterator[Channel]:
 
 
 def raised(name: str, error: BaseException) -> Iterator[Channel]:
-    """An exception with all that hangs on it: chain, traceback, the frames inside capstan."""
+    """An exception with all that hangs on it: chain, arguments, notes, traceback."""
     for number, link in enumerate(_chain(error)):
         where = f"{name}, link {number}"
         yield from shown(where, link)
         yield f"arguments of {where}", repr(link.args)
         yield f"attributes of {where}", repr(vars(link))
         yield f"notes of {where}", repr(getattr(link, "__notes__", []))
-        for frame in _own_frames(link):
-            yield f"variables of {where} in {frame.f_code.co_name}()", repr(frame.f_locals)
     yield f"traceback of {name}", "".join(traceback.format_exception(error))
     yield f"pickle of {name}", pickle.dumps(error)
 
@@ -161,11 +147,13 @@ def _chain(error: BaseException) -> list[BaseException]:
     return found
 
 
-def _own_frames(error: BaseException) -> Iterator[FrameType]:
+def variables(name: str, error: BaseException) -> Iterator[Channel]:
+    """What a debugger, or a collector of crashes, sees in capstan's frames of a traceback."""
     package = Path(capstan.__file__).parent
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        if Path(frame.f_code.co_filename).is_relative_to(package):
-            yield frame
+        code = frame.f_code
+        if Path(code.co_filename).is_relative_to(package):
+            yield f"variables of {name} in {code.co_name}()", repr(frame.f_locals)
 
 
 def logged(records: Iterable[logging.LogRecord]) -> Iterator[Channel]:

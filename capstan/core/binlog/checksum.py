@@ -10,14 +10,14 @@ from zlib import crc32
 RESIDUE = 0x2144DF1C
 """CRC32 of any bytes followed by their own little-endian CRC32."""
 
-_STEP = 5000
+STEP = 5000
 
 
 def intact(data: bytes, start: int, end: int) -> bool:
     """Whether the event `data[start:end]`, its last four bytes being its CRC32, is as written."""
-    if end - start <= _STEP:
+    if end - start <= STEP:
         return crc32(data[start:end]) == RESIDUE
     value = 0
-    for position in range(start, end, _STEP):
-        value = crc32(data[position : min(position + _STEP, end)], value)
+    for position in range(start, end, STEP):
+        value = crc32(data[position : min(position + STEP, end)], value)
     return value == RESIDUE

@@ -15,7 +15,13 @@ from capstan.core.gtid import MAX_NUMBER, GtidSet, uuid_text
 from capstan.core.halts import Halted, HaltReason, halted
 
 _FORMAT_HEAD: Final = Struct("<H50sIB").unpack_from
+_GTID: Final = Struct("<x16sQB16xQ").unpack_from
+_GTID_SIZE: Final = 50
 _GTID_HEAD: Final = Struct("<B16sQ").unpack_from
+_LOGICAL_CLOCK: Final = 2
+# A timestamp has seven bytes and uses 55 bits; bit 55 says that the original one follows.
+_TWO_TIMES: Final = 1 << 55
+_TIME: Final = _TWO_TIMES - 1
 _QUERY_HEAD: Final = Struct("<IIBHH").unpack_from
 _QUERY_HEAD_SIZE: Final = 13
 _U64: Final = Struct("<Q").unpack_from
@@ -90,24 +96,32 @@ _new_committed: Final = tuple.__new__
 
 def read_gtid(data: bytes, start: int, end: int) -> Committed:
     """Read a GTID_LOG event (33); times are 0 in those of servers before 8.0."""
+    if end - start < _GTID_SIZE:
+        return _read_short_gtid(data, start, end)
+    raw, number, clock, arrived = _GTID(data, start)
+    # Kind 2 of logical clock: last_committed and sequence_number, then the commit timestamps.
+    if not 0 < number <= MAX_NUMBER or clock != _LOGICAL_CLOCK:
+        return _read_short_gtid(data, start, end)
+    if arrived & _TWO_TIMES:
+        if end - start < _GTID_SIZE + 7:
+            raise corrupt("GTID truncated")
+        original = int.from_bytes(data[start + 49 : start + 56], "little")
+    else:
+        original = arrived & _TIME
+    uuid = _uuids.get(raw) or _uuid(raw)
+    return _new_committed(Committed, (uuid, "", number, original, arrived & _TIME))
+
+
+def _read_short_gtid(data: bytes, start: int, end: int) -> Committed:
+    """A GTID event of an older server, without commit timestamps."""
     if end - start < 25:
         raise corrupt("GTID truncated")
     _flags, raw, number = _GTID_HEAD(data, start)
     if not 0 < number <= MAX_NUMBER:
         raise corrupt("GTID number out of range")
-    original = arrived = 0
-    stamps = start + 42
-    # Kind 2 of logical clock: last_committed and sequence_number, then the commit timestamps.
-    if end - stamps >= 7 and data[start + 25] == 2:
-        arrived = int.from_bytes(data[stamps : stamps + 7], "little")
-        if arrived >> 55:
-            if end - stamps < 14:
-                raise corrupt("GTID truncated")
-            arrived &= (1 << 55) - 1
-            original = int.from_bytes(data[stamps + 7 : stamps + 14], "little")
-        else:
-            original = arrived
-    return _new_committed(Committed, (_uuid(raw), "", number, original, arrived))
+    if end - start > 42 and data[start + 25] == _LOGICAL_CLOCK:
+        raise corrupt("GTID truncated")
+    return Committed(_uuid(raw), "", number, 0, 0)
 
 
 def _varlen(data: bytes, position: int, end: int) -> tuple[int, int]:
