@@ -152,7 +152,7 @@ class Fold:
             raise Halted(self.halt)
         self._log = None
         try:
-            self._run(packets.data, packets.spans)
+            self._run(packets)
         except Halted as verdict:
             self._latch(verdict.halt)
         finished, self._out = self._out, []
@@ -165,9 +165,9 @@ class Fold:
         self._row = self._rows[State.HALTED]
         self._discard()
 
-    def _run(self, data: bytes, spans: list[tuple[int, int]]) -> None:
-        row, offset = self._row, self._offset
-        for start, end in spans:
+    def _run(self, packets: Packets) -> None:
+        data, row, offset = packets.data, self._row, self._offset
+        for start, end in zip(packets.starts, packets.ends, strict=True):
             if end - start < SIZE:
                 raise corrupt("an event shorter than its header")
             _time, code, _server, size, log_pos, flags = unpack_header(data, start)

@@ -71,11 +71,7 @@ class Stage:
 
 
 def packed(raws: list[bytes]) -> Packets:
-    spans, position = [], 0
-    for raw in raws:
-        spans.append((position, position + len(raw)))
-        position += len(raw)
-    return Packets(b"".join(raws), spans)
+    return Packets.of(raws)
 
 
 def numbers(coordinator: Mailbox) -> list[int]:

@@ -20,11 +20,7 @@ SERVER = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 
 
 def packed(raws: Sequence[bytes]) -> Packets:
-    spans, position = [], 0
-    for raw in raws:
-        spans.append((position, position + len(raw)))
-        position += len(raw)
-    return Packets(b"".join(raws), spans)
+    return Packets.of(raws)
 
 
 def new_fold(

@@ -10,6 +10,8 @@ Wire: 3 bytes length, 1 byte sequence number, then the payload; its first byte i
 packet.
 """
 
+from collections.abc import Sequence
+from itertools import accumulate
 from struct import Struct
 
 import attrs
@@ -28,16 +30,26 @@ _ERROR_HEAD = Struct("<xH").unpack_from
 class Packets:
     """Whole events inside one buffer.
 
+    Two lists of numbers and not one of pairs: a pair an event is a load on the garbage collector.
+
     Attributes:
         data: The buffer.
-        spans: Start and end offset of each event in it, in order.
+        starts: Where each event begins in it, in order.
+        ends: Where each event ends.
     """
 
     data: bytes
-    spans: list[tuple[int, int]]
+    starts: list[int]
+    ends: list[int]
+
+    @classmethod
+    def of(cls, events: Sequence[bytes]) -> "Packets":
+        """Events joined into one buffer."""
+        ends = list(accumulate(map(len, events)))
+        return cls(b"".join(events), [0, *ends[:-1]], ends)
 
     def __repr__(self) -> str:
-        return f"<{len(self.spans)} events in {len(self.data)} bytes>"
+        return f"<{len(self.starts)} events in {len(self.data)} bytes>"
 
 
 @attrs.frozen(repr=False)
@@ -102,7 +114,8 @@ class PacketCutter:
 
     def _cut(self, data: bytes) -> Cut:
         out: list[Packets] = []
-        spans: list[tuple[int, int]] = []
+        starts: list[int] = []
+        ends: list[int] = []
         position, size, sequence = 0, len(data), self._sequence
         need = 5
         while size - position >= 5:
@@ -115,20 +128,23 @@ class PacketCutter:
                 raise _unexpected("out of sequence")
             sequence = (sequence + 1) & 0xFF
             if self._long or header & _FULL == _FULL:
-                if spans:
-                    out.append(Packets(data, spans))
-                    spans = []
+                if starts:
+                    out.append(Packets(data, starts, ends))
+                    starts, ends = [], []
                 self._gather(data[position + 4 : stop], out)
             elif data[position + 4]:
                 self._sequence = sequence
-                return self._last(data[position + 4 : stop], data, spans, out)
+                if starts:
+                    out.append(Packets(data, starts, ends))
+                return self._last(data[position + 4 : stop], tuple(out))
             else:
                 if stop == position + 4:
                     raise _unexpected("empty")
-                spans.append((position + 5, stop))
+                starts.append(position + 5)
+                ends.append(stop)
             position = stop
-        if spans:
-            out.append(Packets(data, spans))
+        if starts:
+            out.append(Packets(data, starts, ends))
         self._sequence, self._need = sequence, need
         self._parts = [data[position:]] if position < size else []
         self._have = size - position
@@ -144,18 +160,14 @@ class PacketCutter:
         if len(payload) < _FULL:
             event = b"".join(self._long)
             self._long, self._long_size = [], 0
-            out.append(Packets(event, [(1, len(event))]))
+            out.append(Packets(event, [1], [len(event)]))
 
-    def _last(
-        self, payload: bytes, data: bytes, spans: list[tuple[int, int]], out: list[Packets]
-    ) -> Cut:
-        if spans:
-            out.append(Packets(data, spans))
+    def _last(self, payload: bytes, packets: tuple[Packets, ...]) -> Cut:
         self._parts, self._have, self._need = [], 0, 5
         if payload[0] == 0xFE and len(payload) < 9:
-            return Cut(tuple(out), ended=True)
+            return Cut(packets, ended=True)
         if payload[0] == 0xFF:
-            return Cut(tuple(out), error=parse_error(payload))
+            return Cut(packets, error=parse_error(payload))
         raise _unexpected(f"first byte {payload[0]:#04x}")
 
 

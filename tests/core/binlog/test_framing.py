@@ -10,7 +10,7 @@ STREAM = [*events.opening(), *events.insert(1, 1, 2), events.heartbeat()]
 
 
 def whole(cut: Cut) -> list[bytes]:
-    return [p.data[start:end] for p in cut.packets for start, end in p.spans]
+    return [p.data[a:z] for p in cut.packets for a, z in zip(p.starts, p.ends, strict=True)]
 
 
 def test_a_piece_of_whole_packets_gives_every_event() -> None:
