@@ -9,14 +9,17 @@ How it works: `open()` begins an epoch at a watermark, `feed()` takes whole even
 they finished. Its loop is the hot path: header, checksum, one look in the table, one action.
 """
 
+from itertools import islice
 from struct import Struct
+from struct import error as too_short
 from typing import Final
 from zlib import crc32
 
 import attrs
 
 from capstan.core.binlog import checksum, log_events, row_compiler, statements, table_map
-from capstan.core.binlog.framing import Packets
+from capstan.core.binlog.checksum import RESIDUE, STEP
+from capstan.core.binlog.framing import GAP, Packets
 from capstan.core.binlog.header import IGNORABLE, SIZE, EventType, type_name, unpack_header
 from capstan.core.binlog.log_events import corrupt
 from capstan.core.binlog.row_compiler import RowDecoder
@@ -77,28 +80,15 @@ class Epoch:
     checksums: bool = True
 
 
-@attrs.frozen(eq=False)
-class Mapped:
-    """What one distinct table map comes to.
-
-    Attributes:
-        decoder: Of its rows; None outside the capture list.
-    """
-
-    decoder: RowDecoder | None
-
-
-_FILTERED: Final = Mapped(None)
-
-
 class Fold:
     """Assembles one stream after another for one capture list."""
 
     _chunks: list[RowsChunk]
     _ddl: statements.Statement | None
-    _tables: dict[bytes, Mapped]
+    _tables: dict[bytes, RowDecoder | None]
     _savepoints: dict[str, int]
     _held: int
+    _rows_held: int
     _group: Committed
     _in_group: bool
     _statement: statements.Statement
@@ -109,8 +99,7 @@ class Fold:
         self._tables, self._savepoints = {}, {}
         self._capture = capture
         self._budget = budget
-        self._limit = budget.limit
-        self._known: dict[bytes, Mapped] = {}
+        self._known: dict[bytes, RowDecoder | None] = {}
         self._rows = dispatch_rows(self._bound)
         self.open(Epoch(start=GtidSet(), server_uuid=""))
 
@@ -155,6 +144,9 @@ class Fold:
             self._run(packets)
         except Halted as verdict:
             self._latch(verdict.halt)
+        except too_short:
+            # Lengths are looked at before they are used, but for the header's own.
+            self._latch(corrupt("an event shorter than its header").halt)
         finished, self._out = self._out, []
         return finished
 
@@ -166,44 +158,46 @@ class Fold:
         self._discard()
 
     def _run(self, packets: Packets) -> None:
-        data, row, offset = packets.data, self._row, self._offset
-        for start, end in zip(packets.starts, packets.ends, strict=True):
-            if end - start < SIZE:
-                raise corrupt("an event shorter than its header")
-            _time, code, _server, size, log_pos, flags = unpack_header(data, start)
-            if size != end - start:
+        data, bounds = packets.data, packets.bounds
+        row, offset, checksums = self._row, self._offset, self._checksums
+        for start, following in zip(bounds, islice(bounds, 1, None), strict=False):
+            code, size, log_pos, flags = unpack_header(data, start)
+            end = start + size
+            if end + GAP != following or size < SIZE:
                 raise corrupt(f"{type_name(code)} of another size than its packet")
-            if self._checksums:
+            if checksums:
                 # Most events are small: those are checked without another call.
-                if size > checksum.STEP:
-                    whole = checksum.intact(data, start, end)
-                else:
-                    whole = crc32(data[start:end]) == checksum.RESIDUE
-                if not whole:
+                if (
+                    crc32(data[start:end]) != RESIDUE
+                    if size <= STEP
+                    else not checksum.intact(data, start, end)
+                ):
                     raise corrupt(f"{type_name(code)} with a wrong checksum")
-                end -= 4  # noqa: PLW2901 - the body ends before the checksum
-            cell = row.by_type[code]
-            if cell is None:
-                cell = self._look_closer(row, code, flags, data, start + SIZE, end)
-            if log_pos:
-                if row.inside and (log_pos - size) & _WRAP != offset:
-                    raise halted(HaltReason.EVENT_ORDER_INVALID, f"a gap before {type_name(code)}")
-                offset = log_pos
+                end -= 4
+            cell = row.by_type[code] or self._look_closer(row, code, flags, data, start, end)
+            if log_pos - size != offset and log_pos:
+                self._look_at_jump(row, code, (log_pos - size) & _WRAP, offset)
+            offset = log_pos or offset
             row, action = cell
             override = action(data, start + SIZE, end)
             if override is not None:
-                row = self._rows[override]
+                row, checksums = self._rows[override], self._checksums
         self._row, self._offset = row, offset
+
+    def _look_at_jump(self, row: Row, code: int, begins: int, expected: int) -> None:
+        """Events of a group follow each other; between groups a dump may leave some out."""
+        if row.inside and begins != expected:
+            raise halted(HaltReason.EVENT_ORDER_INVALID, f"a gap before {type_name(code)}")
 
     def _look_closer(
         self, row: Row, code: int, flags: int, data: bytes, start: int, end: int
     ) -> tuple[Row, Action]:
         """The cell of an event whose type alone does not tell: a query, or an unknown one."""
         if code == _QUERY:
-            cell = row.by_text.get(log_events.query_text(data, start, end))
+            cell = row.by_text.get(log_events.query_text(data, start + SIZE, end))
             if cell is not None:
                 return cell
-            shape = self._read_query(data, start, end)
+            shape = self._read_query(data, start + SIZE, end)
         else:
             shape = SHAPES.get(code) or _unknown(code, flags)
         cell = row.by_shape.get(shape)
@@ -226,7 +220,7 @@ class Fold:
     def _pass_over(self, _data: bytes, _start: int, _end: int) -> None:
         """Nothing to do: the shape alone mattered."""
 
-    def _note_format(self, data: bytes, start: int, end: int) -> None:
+    def _note_format(self, data: bytes, start: int, end: int) -> State:
         """A file begins; its description has a CRC32 whatever its events have (D23)."""
         if not self._checksums:
             if not checksum.intact(data, start - SIZE, end):
@@ -234,6 +228,7 @@ class Fold:
             end -= 4
         self._checksums = log_events.read_format_description(data, start, end).checksums
         self._discard()
+        return State.OUTSIDE
 
     def _note_rotate(self, data: bytes, start: int, end: int) -> None:
         """The next file's name: table ids of this one mean nothing there."""
@@ -283,11 +278,11 @@ class Fold:
     def _release(self, _data: bytes, _start: int, _end: int) -> None:
         """The terminator: the transaction leaves whole, empty or not (R1, R2, R34)."""
         log, index = self._advance()
-        chunks = self._chunks
-        if self._ddl is not None:
-            self._out.append(self._schema_group(self._ddl, log, index, rows_follow=bool(chunks)))
-        if chunks or self._ddl is None:
-            changes = Changes(chunks) if chunks else _NO_CHANGES
+        chunks, ddl = self._chunks, self._ddl
+        if ddl is not None:
+            self._out.append(self._schema_group(ddl, log, index, rows_follow=bool(chunks)))
+        if chunks or ddl is None:
+            changes = Changes(chunks, self._rows_held) if chunks else _NO_CHANGES
             self._out.append(Transaction(self._group, changes, log, index))
         self._discard()
 
@@ -338,7 +333,7 @@ class Fold:
         self._in_group = False
         self._chunks = []
         self._ddl = None
-        self._held = 0
+        self._held = self._rows_held = 0
         self._tables.clear()
         self._savepoints.clear()
 
@@ -348,49 +343,59 @@ class Fold:
         """Learn what rows under this table id look like, until the statement ends."""
         if end - start < 8:
             raise corrupt("TABLE_MAP truncated")
-        table_id, body = data[start : start + 6], data[start + 8 : end]
-        known = self._known.get(body) or self._learn(body)
-        if self._tables.setdefault(table_id, known) is not known:
+        body = data[start + 8 : end]
+        try:
+            decoder = self._known[body]
+        except KeyError:
+            decoder = self._learn(body)
+        if self._tables.setdefault(data[start : start + 6], decoder) is not decoder:
             raise halted(
                 HaltReason.EVENT_ORDER_INVALID, "one table id with two shapes in one statement"
             )
 
-    def _learn(self, body: bytes) -> Mapped:
+    def _learn(self, body: bytes) -> RowDecoder | None:
+        """The decoder for one distinct table map; None outside the capture list."""
         schema, table = table_map.peek_name(body)
         decoder = None
         if self._capture.covers(schema, table):
             decoder = row_compiler.compile_rows(table_map.parse(body))
         if len(self._known) >= _MAX_SHAPES:
             self._known.clear()
-        self._known[body] = mapped = Mapped(decoder)
-        return mapped
+        self._known[body] = decoder
+        return decoder
 
     def _buffer_rows(self, code: int) -> Action:
         """Decode and keep the rows of a captured table; nothing leaves yet (R10)."""
         op, version1 = _OPS[code], code < EventType.WRITE_ROWS
         pairs = op is Op.UPDATE
+        tables, limit = self._tables, self._budget.limit
 
         def buffer(data: bytes, start: int, end: int) -> None:
             if end - start < 8:
                 raise corrupt("ROWS truncated")
-            mapped = self._tables.get(data[start : start + 6]) or self._unmapped(data, start)
-            decoder = mapped.decoder
+            decoder = self._decoder(data, start)
             if decoder is not None:
-                self._held += end - start
-                if self._held > self._limit:
-                    raise self._budget.exceeded(self._held)
+                self._held = held = self._held + end - start
+                if held > limit:
+                    raise self._budget.exceeded(held)
                 images = decoder.images(data, start + 8, end, pairs, version1)
-                self._chunks.append(RowsChunk(op, decoder.shape, images))
+                if images:
+                    self._chunks.append(RowsChunk(op, decoder.shape, images))
+                    self._rows_held += len(images) >> pairs
             if data[start + 6] & _STATEMENT_END:
-                self._tables.clear()
+                tables.clear()
 
         return buffer
 
-    def _unmapped(self, data: bytes, start: int) -> Mapped:
-        """Rows without a table map: only the empty event that ends a statement may be."""
-        if data[start : start + 6] == _DUMMY_TABLE:
-            return _FILTERED
-        raise halted(HaltReason.TABLE_MAP_MISSING, "rows without their table map")
+    def _decoder(self, data: bytes, start: int) -> RowDecoder | None:
+        """Of the rows whose event begins here; None outside the capture list."""
+        try:
+            return self._tables[data[start : start + 6]]
+        except KeyError:
+            # Only the empty event that ends a statement may come without a table map.
+            if data[start : start + 6] == _DUMMY_TABLE:
+                return None
+            raise halted(HaltReason.TABLE_MAP_MISSING, "rows without their table map") from None
 
     def _mark_savepoint(self, _data: bytes, _start: int, _end: int) -> None:
         """Remember how many rows stood before the savepoint (D19)."""
@@ -423,13 +428,10 @@ class Fold:
 
     def _refuse_partial_rows(self, data: bytes, start: int, _end: int) -> None:
         """Halt `row_image_not_full` for a captured table; pass over for any other."""
-        mapped = self._tables.get(data[start : start + 6]) or self._unmapped(data, start)
-        if mapped.decoder is not None:
-            shape = mapped.decoder.shape
-            raise halted(
-                HaltReason.ROW_IMAGE_NOT_FULL,
-                f"partial JSON update of {shape.schema}.{shape.table}",
-            )
+        decoder = self._decoder(data, start)
+        if decoder is not None:
+            name = f"{decoder.shape.schema}.{decoder.shape.table}"
+            raise halted(HaltReason.ROW_IMAGE_NOT_FULL, f"partial JSON update of {name}")
 
     def _refuse_payload(self, _data: bytes, _start: int, _end: int) -> None:
         """Halt `unsupported_transaction_shape`: compressed transactions are not opened yet."""

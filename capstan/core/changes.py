@@ -120,9 +120,9 @@ class Change:
         return f"<Change {self.op.value} {self.schema}.{self.table}>"
 
 
-@attrs.frozen(repr=False)
+@attrs.define(repr=False)
 class RowsChunk:
-    """The rows of one row event: images in wire order.
+    """The rows of one row event: images in wire order. Not frozen for the same reason.
 
     Attributes:
         op: What the event says happened.
@@ -168,21 +168,22 @@ class Changes(Sequence[Change]):
 
     __slots__ = ("_chunks", "_length")
 
-    def __init__(self, chunks: Sequence[RowsChunk] = ()) -> None:
+    def __init__(self, chunks: Sequence[RowsChunk] = (), length: int | None = None) -> None:
+        """Take chunks of one change and more each.
+
+        Args:
+            chunks: In order.
+            length: How many changes they hold together, when that is known.
+        """
         self._chunks = chunks
-        self._length: int | None = None
+        self._length = sum(map(len, chunks)) if length is None else length
 
     @property
     def chunks(self) -> Sequence[RowsChunk]:
         """The rows by event: for sinks that write whole runs of one table at once."""
         return self._chunks
 
-    def __bool__(self) -> bool:
-        return bool(self._chunks) and len(self) > 0
-
     def __len__(self) -> int:
-        if self._length is None:
-            self._length = sum(map(len, self._chunks))
         return self._length
 
     def __iter__(self) -> Iterator[Change]:
@@ -195,10 +196,10 @@ class Changes(Sequence[Change]):
     def __getitem__(self, index: slice) -> Sequence[Change]: ...
     def __getitem__(self, index: int | slice) -> Change | Sequence[Change]:
         if isinstance(index, slice):
-            return tuple(self[i] for i in range(*index.indices(len(self))))
+            return tuple(self[i] for i in range(*index.indices(self._length)))
         if index < 0:
-            index += len(self)
-        if not 0 <= index < len(self):
+            index += self._length
+        if not 0 <= index < self._length:
             raise IndexError("change index out of range")
         for chunk in self._chunks:
             if index < len(chunk):
@@ -207,7 +208,7 @@ class Changes(Sequence[Change]):
         raise IndexError("change index out of range")
 
     def __repr__(self) -> str:
-        return f"<{len(self)} changes>"
+        return f"<{self._length} changes>"
 
 
 def utc_from_microseconds(microseconds: int) -> datetime:

@@ -92,21 +92,28 @@ class Desk(Generic[Sender]):
         calls: list[tuple[int, Item]] = []
         skipped = 0
         for item in self._take(server_uuid):
-            if not self._is_new(item):
-                skipped += 1
-                continue
-            deliverable = _for_sink(item)
-            if deliverable is not None:
-                calls.append((len(entries), deliverable))
+            if isinstance(item, Transaction):
+                uuid, tag, number, _commit, _arrived = item.committed
+                if not self._taken.add(uuid, tag, number):
+                    skipped += 1
+                    continue
+                if item.changes:
+                    calls.append((len(entries), item))
+            else:
+                if not self._is_new(item):
+                    skipped += 1
+                    continue
+                concerned = _concerned(item)
+                if concerned is not None:
+                    calls.append((len(entries), concerned))
             entries.append(item)
         self._out = Batch(tuple(entries), tuple(calls), server_uuid, skipped)
         return self._out
 
-    def _is_new(self, item: Item) -> bool:
-        uuid, tag, number, _commit, _arrived = item.committed
-        if _moves(item):
-            return self._taken.add(uuid, tag, number)
-        return item.gtid not in self._taken.freeze()
+    def _is_new(self, group: SchemaChangeGroup) -> bool:
+        if group.rows_follow:
+            return group.gtid not in self._taken.freeze()
+        return self._taken.add(group.gtid.uuid, group.gtid.tag, group.gtid.number)
 
     def _take(self, server_uuid: str) -> list[Item]:
         """Up to `max_batch` items from the front of the queue, all from one server."""
@@ -163,11 +170,9 @@ def _moves(item: Item) -> bool:
     return isinstance(item, Transaction) or not item.rows_follow
 
 
-def _for_sink(item: Item) -> Item | None:
-    """The part of an item that the sink gets; None when it only advances."""
-    if isinstance(item, Transaction):
-        return item if item.changes else None
-    concerned = tuple(c for c in item.changes if c.captured or c.new_captured)
+def _concerned(group: SchemaChangeGroup) -> SchemaChangeGroup | None:
+    """The part of a group that the sink gets (D20); None when it only advances."""
+    concerned = tuple(c for c in group.changes if c.captured or c.new_captured)
     if not concerned:
         return None
-    return item if len(concerned) == len(item.changes) else attrs.evolve(item, changes=concerned)
+    return group if len(concerned) == len(group.changes) else attrs.evolve(group, changes=concerned)

@@ -71,7 +71,7 @@ class Stage:
 
 
 def packed(raws: list[bytes]) -> Packets:
-    return Packets.of(raws)
+    return events.packets_of(raws)
 
 
 def numbers(coordinator: Mailbox) -> list[int]:

@@ -20,7 +20,7 @@ SERVER = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 
 
 def packed(raws: Sequence[bytes]) -> Packets:
-    return Packets.of(raws)
+    return e.packets_of(raws)
 
 
 def new_fold(

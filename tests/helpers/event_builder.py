@@ -1,6 +1,6 @@
 """Builds binlog events byte by byte, independent of capstan's decoders.
 
-House rules: nothing here imports a decoder; layouts are written down again from the format's own
+House rules: nothing here uses a decoder; layouts are written down again from the format's own
 description, so that a mistake on one side shows.
 """
 
@@ -8,6 +8,8 @@ import struct
 import uuid
 import zlib
 from collections.abc import Iterable, Sequence
+
+from capstan.core.binlog.framing import GAP, Packets
 
 SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 OTHER = "9f0e1d2c-3b4a-4958-8776-655443322110"
@@ -148,6 +150,15 @@ def insert(number: int, *ids: int, table: bytes = b"items") -> list[bytes]:
 def opening() -> list[bytes]:
     """What every dump begins with."""
     return [rotate(), format_description(), previous_gtids()]
+
+
+def packets_of(raws: Sequence[bytes]) -> Packets:
+    """Events as the cutter hands them on, without its packet headers being real."""
+    data = b"".join(bytes(GAP) + raw for raw in raws)
+    bounds = [GAP]
+    for raw in raws:
+        bounds.append(bounds[-1] + len(raw) + GAP)
+    return Packets(data, bounds)
 
 
 def packets(events: Sequence[bytes], sequence: int = 1) -> bytes:

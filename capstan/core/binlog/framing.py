@@ -10,8 +10,7 @@ Wire: 3 bytes length, 1 byte sequence number, then the payload; its first byte i
 packet.
 """
 
-from collections.abc import Sequence
-from itertools import accumulate
+from itertools import chain, cycle
 from struct import Struct
 
 import attrs
@@ -22,7 +21,12 @@ MAX_EVENT_BYTES = 1 << 30
 """The server's own upper bound of max_allowed_packet; nothing longer can be an event."""
 
 _FULL = 0xFFFFFF
+GAP = 5
+"""Bytes between two events of one buffer: the next packet's header and its first byte."""
+
 _HEADER = Struct("<I").unpack_from
+_HEAD = Struct("<IB").unpack_from
+_MORE = [(sequence << 24) - 4 for sequence in range(256)]
 _ERROR_HEAD = Struct("<xH").unpack_from
 
 
@@ -30,26 +34,19 @@ _ERROR_HEAD = Struct("<xH").unpack_from
 class Packets:
     """Whole events inside one buffer.
 
-    Two lists of numbers and not one of pairs: a pair an event is a load on the garbage collector.
+    The events lie one behind the other with `GAP` bytes between two, so one number tells where each
+    is: a pair an event would be a load on the garbage collector.
 
     Attributes:
         data: The buffer.
-        starts: Where each event begins in it, in order.
-        ends: Where each event ends.
+        bounds: Where each event begins, in order, and last where one more would.
     """
 
     data: bytes
-    starts: list[int]
-    ends: list[int]
-
-    @classmethod
-    def of(cls, events: Sequence[bytes]) -> "Packets":
-        """Events joined into one buffer."""
-        ends = list(accumulate(map(len, events)))
-        return cls(b"".join(events), [0, *ends[:-1]], ends)
+    bounds: list[int]
 
     def __repr__(self) -> str:
-        return f"<{len(self.starts)} events in {len(self.data)} bytes>"
+        return f"<{len(self.bounds) - 1} events in {len(self.data)} bytes>"
 
 
 @attrs.frozen(repr=False)
@@ -113,42 +110,59 @@ class PacketCutter:
         return self._cut(data)
 
     def _cut(self, data: bytes) -> Cut:
+        """Walk the packets; what is out of the ordinary is left to `_unusual`."""
         out: list[Packets] = []
-        starts: list[int] = []
-        ends: list[int] = []
-        position, size, sequence = 0, len(data), self._sequence
-        need = 5
-        while size - position >= 5:
+        position, size = 0, len(data)
+        while True:
+            position, bounds = self._walk(data, position, size)
+            if len(bounds) > 1:
+                out.append(Packets(data, bounds))
+            if size - position < GAP:
+                self._need = GAP
+                break
             (header,) = _HEADER(data, position)
             stop = position + 4 + (header & _FULL)
             if stop > size:
-                need = stop - position
+                self._need = stop - position
                 break
-            if header >> 24 != sequence:
+            if header >> 24 != self._sequence:
                 raise _unexpected("out of sequence")
-            sequence = (sequence + 1) & 0xFF
-            if self._long or header & _FULL == _FULL:
-                if starts:
-                    out.append(Packets(data, starts, ends))
-                    starts, ends = [], []
-                self._gather(data[position + 4 : stop], out)
-            elif data[position + 4]:
-                self._sequence = sequence
-                if starts:
-                    out.append(Packets(data, starts, ends))
+            self._sequence = (self._sequence + 1) & 0xFF
+            if not self._long and header & _FULL != _FULL:
                 return self._last(data[position + 4 : stop], tuple(out))
-            else:
-                if stop == position + 4:
-                    raise _unexpected("empty")
-                starts.append(position + 5)
-                ends.append(stop)
+            self._gather(data[position + 4 : stop], out)
             position = stop
-        if starts:
-            out.append(Packets(data, starts, ends))
-        self._sequence, self._need = sequence, need
         self._parts = [data[position:]] if position < size else []
         self._have = size - position
         return Cut(tuple(out))
+
+    def _walk(self, data: bytes, position: int, size: int) -> tuple[int, list[int]]:
+        """Pass over whole packets of one event each; this loop is hot.
+
+        Returns:
+            Where it stopped, at the first packet that is something else or not whole, and the
+            bounds of the events.
+        """
+        bounds = [position + GAP]
+        if self._long:
+            return position, bounds
+        add, head = bounds.append, _HEAD
+        last = size - GAP
+        # What a header is more than its packet's length with its own four bytes, by sequence.
+        for more in chain(_MORE[self._sequence :], cycle(_MORE)):
+            if position > last:
+                break
+            header, marker = head(data, position)
+            length = header - more
+            if marker or not GAP <= length < _FULL + 4:
+                break
+            stop = position + length
+            if stop > size:
+                break
+            position = stop
+            add(position + GAP)
+        self._sequence = (self._sequence + len(bounds) - 1) & 0xFF
+        return position, bounds
 
     def _gather(self, payload: bytes, out: list[Packets]) -> None:
         if not self._long and payload[0]:
@@ -160,7 +174,7 @@ class PacketCutter:
         if len(payload) < _FULL:
             event = b"".join(self._long)
             self._long, self._long_size = [], 0
-            out.append(Packets(event, [1], [len(event)]))
+            out.append(Packets(event, [1, len(event) + GAP]))
 
     def _last(self, payload: bytes, packets: tuple[Packets, ...]) -> Cut:
         self._parts, self._have, self._need = [], 0, 5

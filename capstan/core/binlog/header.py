@@ -10,8 +10,8 @@ from struct import Struct
 from typing import Final
 
 SIZE: Final = 19
-unpack_header: Final = Struct("<IBIIIH").unpack_from
-"""timestamp, type, server_id, size, end position, flags"""
+unpack_header: Final = Struct("<4xB4xIIH").unpack_from
+"""Type, size, end position, flags; the timestamp before and the server_id between are left out."""
 
 ARTIFICIAL: Final = 0x20
 """Flag of an event that the server made up for this dump."""

@@ -23,6 +23,7 @@ _LOGICAL_CLOCK: Final = 2
 _TWO_TIMES: Final = 1 << 55
 _TIME: Final = _TWO_TIMES - 1
 _QUERY_HEAD: Final = Struct("<IIBHH").unpack_from
+_QUERY_SIZES: Final = Struct("<8xB2xH").unpack_from
 _QUERY_HEAD_SIZE: Final = 13
 _U64: Final = Struct("<Q").unpack_from
 
@@ -202,7 +203,9 @@ def query_text(data: bytes, start: int, end: int) -> bytes:
     """Only the statement of a QUERY event: the fast way for BEGIN and COMMIT."""
     if end - start < _QUERY_HEAD_SIZE:
         raise corrupt("QUERY truncated")
-    text = start + _QUERY_HEAD_SIZE + data[start + 8] + data[start + 11] + (data[start + 12] << 8)
+    schema_size, status_size = _QUERY_SIZES(data, start)
+    # A zero byte ends the schema's name.
+    text = start + _QUERY_HEAD_SIZE + schema_size + status_size
     if text >= end or data[text]:
         raise corrupt("QUERY truncated")
     return data[text + 1 : end]

@@ -1,16 +1,18 @@
 """Packets are cut whole out of pieces of any size."""
 
+from itertools import pairwise
+
 import pytest
 from helpers import event_builder as events
 
-from capstan.core.binlog.framing import Cut, PacketCutter
+from capstan.core.binlog.framing import GAP, Cut, PacketCutter
 from capstan.core.halts import Halted, HaltReason
 
 STREAM = [*events.opening(), *events.insert(1, 1, 2), events.heartbeat()]
 
 
 def whole(cut: Cut) -> list[bytes]:
-    return [p.data[a:z] for p in cut.packets for a, z in zip(p.starts, p.ends, strict=True)]
+    return [p.data[a : z - GAP] for p in cut.packets for a, z in pairwise(p.bounds)]
 
 
 def test_a_piece_of_whole_packets_gives_every_event() -> None:
