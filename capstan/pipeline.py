@@ -122,7 +122,8 @@ class Pipeline:
         From inside the host's code on one of the pipeline's own threads it only asks for the stop.
 
         Args:
-            timeout: Seconds for the drain; then everything is interrupted.
+            timeout: Seconds for the drain, of which one actor gets no more than 30; then
+                everything is interrupted.
         """
         self.request_stop()
         if self._tree is None or self._hooks.in_host_code():

@@ -411,6 +411,7 @@ class TestHalt:
             with pytest.raises(PipelineHalted):
                 wait()
         assert pipeline.status().state == "halted"
+        assert pipeline.status().drained is False
 
     def test_leaving_the_block_raises_when_nobody_was_told(self) -> None:
         """A halt is never silent."""

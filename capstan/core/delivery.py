@@ -74,11 +74,6 @@ class Desk(Generic[Sender]):
         """True when nothing is queued and nothing is out."""
         return not self._queue and self._out is None and not self._finished
 
-    @property
-    def queued(self) -> int:
-        """How many pieces wait, the one being delivered included."""
-        return len(self._queue)
-
     def arrive(self, piece: Piece[Sender]) -> None:
         """Queue finished items."""
         self._queue.append(piece)

@@ -68,11 +68,13 @@ def opened(running: Running, coordinator: Mailbox, position: GtidSet | None = No
     assert running.address.send(SinkOpened(coordinator.address, position))
 
 
-def processed(running: Running, coordinator: Mailbox, number: int, **more: object) -> None:
+def processed(
+    running: Running, coordinator: Mailbox, number: int, sink_position: GtidSet | None = None
+) -> None:
     anchor = Anchor(
         gtid=gtid(number), commit_micros=number, arrived_micros=number, server_uuid=SERVER
     )
-    position = Position(watermark=up_to(number), anchor=anchor, **more)
+    position = Position(watermark=up_to(number), anchor=anchor, sink_position=sink_position)
     assert running.address.send(Processed(coordinator.address, position))
 
 

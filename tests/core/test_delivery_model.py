@@ -7,7 +7,6 @@ source has.
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 from helpers import event_builder as events
 from helpers.histories import (
@@ -73,6 +72,10 @@ class Taking:
 
 class Delivery(RuleBasedStateMachine):
     """The pipeline as one thread that may do any next step."""
+
+    position: Position
+    out: Position | None
+    desk: Desk[None]
 
     @initialize(
         kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=10),
@@ -184,8 +187,8 @@ class Delivery(RuleBasedStateMachine):
         self.position = reconcile(known, self.sink.position)
         if self.position.watermark:
             self.stored = self.position
-        self.desk: Desk[Any] = Desk(self.position, self.max_batch)
-        self.out: Position | None = None
+        self.desk = Desk(self.position, self.max_batch)
+        self.out = None
 
     # -- what must hold ------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ to say where they happen.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from capstan import Config, Delivery, MemoryStore, SchemaChange, Source, Store, Transaction
 from capstan.core.gtid import Gtid, GtidSet
@@ -56,9 +57,8 @@ def ddl(number: int) -> Group:
 
 def create_select(number: int) -> Group:
     """CREATE TABLE … SELECT: a schema change and rows under one GTID."""
-    begin, created, *rest = insert(number)[1], b"CREATE TABLE `items` (id int) START TRANSACTION"
-    rows = insert(number)[2:]
-    return [events.gtid(number), begin, events.query(created), *rest, *rows]
+    head, begin, *rows = insert(number)
+    return [head, begin, events.query(b"CREATE TABLE `items` (id int) START TRANSACTION"), *rows]
 
 
 class HistorySource(ScriptedSource):
@@ -66,7 +66,7 @@ class HistorySource(ScriptedSource):
 
     Args:
         history: Transaction n is its n-th group, from 1.
-        cuts: Pieces after which each successive dial breaks, the opening not counted; dials
+        cuts: Pieces after which each successive dial breaks, the opening being the first; dials
             beyond them stay.
         facts: What the server says of itself.
     """
@@ -153,8 +153,8 @@ def configured(
     attempts: int = 3,
     max_batch: int = 1000,
     sink_timeout: float = 300.0,
-    observers: Sequence[object] = (),
-    **source: float,
+    observers: Sequence[Callable[[Any], None]] = (),
+    **source: Any,
 ) -> Config:
     """A configuration for a scripted source: captures `shop.*`."""
     return Config(

@@ -223,7 +223,7 @@ def test_a_reconnect_inside_a_semi_sync_window_is_no_halt(new_server: PrivateSer
         server,
         "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'",
         "SET GLOBAL rpl_semi_sync_source_wait_no_replica = ON",
-        "SET GLOBAL rpl_semi_sync_source_timeout = 15000",
+        "SET GLOBAL rpl_semi_sync_source_timeout = 8000",
         "SET GLOBAL rpl_semi_sync_source_enabled = ON",
     )
     sink = Recording()

@@ -128,6 +128,8 @@ class PacketCutter:
             if header >> 24 != self._sequence:
                 raise _unexpected("out of sequence")
             self._sequence = (self._sequence + 1) & 0xFF
+            if not header & _FULL and not self._long:
+                raise _unexpected("empty")
             if not self._long and header & _FULL != _FULL:
                 return self._last(data[position + 4 : stop], tuple(out))
             self._gather(data[position + 4 : stop], out)

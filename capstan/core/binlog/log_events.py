@@ -193,7 +193,7 @@ class QueryEvent(NamedTuple):
     text: bytes
     sql_mode: int
     client_collation: int
-    ddl_xid: bool
+    ddl_xid: bool = False
 
     def __repr__(self) -> str:
         return "<QueryEvent>"
