@@ -405,8 +405,10 @@ class TestBudget:
 
     def test_silence_counts_only_while_it_reads(self, bench: Bench, clock: ShiftedClock) -> None:
         """A sink that takes its time does not make the server look dead."""
-        source = playing(one_by_one([insert(1)]))
-        line = Line(bench, source, budget=Budget(left=1), liveness=100).grant(1).answer()
+        opening, piece = one_by_one([insert(1)])
+        silent_once: list[Any] = [opening, None, piece]
+        line = Line(bench, playing(silent_once), budget=Budget(left=1), liveness=100)
+        line.grant(1).answer()
         wait_until(lambda: "waiting for credit" in line.phase(), what="the pause")
         clock.push(1000)
         line.grant(5)

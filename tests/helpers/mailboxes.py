@@ -1,7 +1,7 @@
 """Single actors on a bench: the real one under test, and mailboxes that only listen around it.
 
-House rules: nothing sleeps. To see that something was *not* sent, end the actor: what it sent is in
-the mailboxes by then (`Bench.end`).
+House rules: nothing sleeps. Whoever looks into a mailbox sees everything that was sent to it before
+the look; to see that something was *not* sent, end the actor first.
 """
 
 import threading
@@ -16,14 +16,10 @@ DEADLINE = 20.0
 
 
 class Mailbox:
-    """Somebody who is told things and keeps them.
-
-    Attributes:
-        heard: Every message, in order.
-    """
+    """Somebody who is told things and keeps them."""
 
     def __init__(self, bench: "Bench", name: str) -> None:
-        self.heard: list[Any] = []
+        self._heard: list[Any] = []
         self._changed = threading.Condition()
         self._running = bench.spawn(lambda: _Listener(self._hear), name=name)
 
@@ -33,20 +29,35 @@ class Mailbox:
         return self._running.address
 
     def _hear(self, message: object) -> None:
+        if isinstance(message, threading.Event):
+            message.set()
+            return
         with self._changed:
-            self.heard.append(message)
+            self._heard.append(message)
             self._changed.notify_all()
 
+    @property
+    def heard(self) -> list[Any]:
+        """Every message sent so far, in order."""
+        caught_up = threading.Event()
+        if self.address.send(caught_up):
+            assert caught_up.wait(DEADLINE)
+        return list(self._heard)
+
     def of(self, kind: type[M]) -> list[M]:
-        """The messages of one kind."""
+        """The messages of one kind sent so far."""
         return [message for message in self.heard if isinstance(message, kind)]
 
     def wait_for(self, kind: type[M], count: int = 1) -> M:
         """Wait for so many messages of one kind; gives the last of them."""
+
+        def found() -> list[M]:
+            return [message for message in self._heard if isinstance(message, kind)]
+
         with self._changed:
-            heard = self._changed.wait_for(lambda: len(self.of(kind)) >= count, DEADLINE)
-            assert heard, f"{len(self.of(kind))} of {count} {kind.__name__} in {self.heard}"
-            return self.of(kind)[count - 1]
+            heard = self._changed.wait_for(lambda: len(found()) >= count, DEADLINE)
+            assert heard, f"{len(found())} of {count} {kind.__name__} in {self._heard}"
+            return found()[count - 1]
 
     def die(self) -> None:
         """End: nothing can be sent here any more."""
@@ -68,7 +79,6 @@ class Bench:
 
     def __init__(self) -> None:
         self._all: list[Running] = []
-        self._mailboxes: list[Mailbox] = []
 
     def spawn(
         self, factory: Callable[[], Actor], *, name: str = "actor", incarnation: int = 1
@@ -81,9 +91,7 @@ class Bench:
 
     def mailbox(self, name: str) -> Mailbox:
         """Somebody to talk to."""
-        mailbox = Mailbox(self, name)
-        self._mailboxes.append(mailbox)
-        return mailbox
+        return Mailbox(self, name)
 
     def exit_of(self, running: Running) -> Exit:
         """Wait for the end that an actor comes to by itself."""
@@ -92,12 +100,9 @@ class Bench:
         return running.exit
 
     def end(self, running: Running) -> Exit:
-        """Let an actor handle what it was told and end it; all that it sent has been heard then."""
+        """Let an actor handle what it was told, and end it."""
         running.request_stop()
-        exit_ = self.exit_of(running)
-        for mailbox in self._mailboxes:
-            mailbox.die()
-        return exit_
+        return self.exit_of(running)
 
     def close(self) -> None:
         """End all that is left."""
