@@ -17,9 +17,16 @@ from zlib import crc32
 
 import attrs
 
-from capstan.core.binlog import checksum, log_events, row_compiler, statements, table_map
+from capstan.core.binlog import (
+    checksum,
+    log_events,
+    payload,
+    row_compiler,
+    statements,
+    table_map,
+)
 from capstan.core.binlog.checksum import RESIDUE, STEP
-from capstan.core.binlog.framing import GAP, Packets
+from capstan.core.binlog.framing import Packets
 from capstan.core.binlog.header import IGNORABLE, SIZE, EventType, type_name, unpack_header
 from capstan.core.binlog.log_events import corrupt
 from capstan.core.binlog.row_compiler import RowDecoder
@@ -158,12 +165,12 @@ class Fold:
         self._discard()
 
     def _run(self, packets: Packets) -> None:
-        data, bounds = packets.data, packets.bounds
+        data, bounds, gap = packets.data, packets.bounds, packets.gap
         row, offset, checksums = self._row, self._offset, self._checksums
         for start, following in zip(bounds, islice(bounds, 1, None), strict=False):
             code, size, log_pos, flags = unpack_header(data, start)
             end = start + size
-            if end + GAP != following or size < SIZE:
+            if end + gap != following or size < SIZE:
                 raise corrupt(f"{type_name(code)} of another size than its packet")
             if checksums:
                 # Most events are small: those are checked without another call.
@@ -234,6 +241,10 @@ class Fold:
         """The next file's name: table ids of this one mean nothing there."""
         log_events.read_rotate(data, start, end)
         self._discard()
+
+    def _note_previous_gtids(self, data: bytes, start: int, end: int) -> None:
+        """What the files before this one hold: only that it can be read is of interest."""
+        log_events.read_previous_gtids(data, start, end)
 
     # -- groups --------------------------------------------------------------------------------
 
@@ -433,12 +444,16 @@ class Fold:
             name = f"{decoder.shape.schema}.{decoder.shape.table}"
             raise halted(HaltReason.ROW_IMAGE_NOT_FULL, f"partial JSON update of {name}")
 
-    def _refuse_payload(self, _data: bytes, _start: int, _end: int) -> None:
-        """Halt `unsupported_transaction_shape`: compressed transactions are not opened yet."""
-        raise halted(
-            HaltReason.UNSUPPORTED_TRANSACTION_SHAPE,
-            "a compressed transaction",
-        )
+    def _open_payload(self, data: bytes, start: int, end: int) -> State:
+        """Fold the events inside, which must be the whole rest of this group (D22)."""
+        inside = payload.open_payload(data, start, end, self._budget.limit)
+        outside, self._row = self._checksums, self._rows[State.STARTED]
+        self._checksums = False
+        self._run(inside)
+        self._checksums = outside
+        if self._in_group:
+            raise halted(HaltReason.EVENT_ORDER_INVALID, "a payload that holds half a transaction")
+        return State.OUTSIDE
 
 
 def _unknown(code: int, flags: int) -> Shape:

@@ -373,11 +373,9 @@ _STREAM: Final = dict(
             HaltReason.UNSUPPORTED_TRANSACTION_SHAPE,
             Fault.SOURCE,
             "A transaction has a form that cannot be delivered exactly: an XA transaction, a "
-            "rolled-back block that holds rows, or a compressed one "
-            "(`binlog_transaction_compression`).",
-            "Let the application commit without XA; for compression run "
-            "`SET PERSIST binlog_transaction_compression = 'OFF'`. The logged transaction stays as "
-            "it is: put its outcome into the sink by your own means and run "
+            "rolled-back block that holds rows, or one compressed in an unknown way.",
+            "Let the application commit without XA. The logged transaction stays as it is: put its "
+            "outcome into the sink by your own means and run "
             "`capstan checkpoint add FILE.toml GTID`.",
         ),
         _row(

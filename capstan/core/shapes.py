@@ -145,7 +145,8 @@ def _stay(state: State, *shapes: Shape) -> dict[Shape, Cell]:
 _FILES: Final = {
     Shape.FORMAT: Cell(State.OUTSIDE, "note_format"),
     Shape.ROTATE: Cell(State.OUTSIDE, "note_rotate"),
-    **_stay(State.OUTSIDE, Shape.PREVIOUS_GTIDS, Shape.STOP),
+    Shape.PREVIOUS_GTIDS: Cell(State.OUTSIDE, "note_previous_gtids"),
+    **_stay(State.OUTSIDE, Shape.STOP),
 }
 
 _GROUP_HEADS: Final = {
@@ -192,7 +193,7 @@ TABLE: Final[dict[State, dict[Shape, Cell]]] = {
         Shape.STATEMENT: Cell(State.HALTED, "refuse_statement"),
         Shape.XA_END: Cell(State.HALTED, "refuse_xa"),
         Shape.XA_RESOLUTION: Cell(State.HALTED, "refuse_xa"),
-        Shape.PAYLOAD: Cell(State.HALTED, "refuse_payload"),
+        Shape.PAYLOAD: Cell(State.OUTSIDE, "open_payload"),
         **_HALTS,
     },
     State.BLOCK: {

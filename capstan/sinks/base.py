@@ -28,7 +28,10 @@ class Sink:
         """Get ready; called before the first item, on the thread that delivers."""
 
     def close(self) -> None:
-        """Let go; called once after the last item."""
+        """Let go. After a crash of the actor that delivers, the sink is closed and opened again.
+
+        It is called after an `open()` that raised, too.
+        """
 
     def position(self) -> GtidSet | None:
         """The processed set that the sink keeps beside its data; None if it keeps none.

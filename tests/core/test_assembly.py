@@ -323,6 +323,52 @@ class TestXa:
         assert fold.building
 
 
+def compressed(*raws: bytes) -> bytes:
+    """These events, as one TRANSACTION_PAYLOAD that is not compressed."""
+    inside = b"".join(raw[:9] + (len(raw) - 4).to_bytes(4, "little") + raw[13:-4] for raw in raws)
+    size = len(inside).to_bytes(2, "little")
+    head = b"\x01\x03\xfc" + size + b"\x02\x03\xfc\xff\x00" + b"\x03\x03\xfc" + size + b"\0"
+    return e.event(40, head + inside)
+
+
+class TestCompressed:
+    def test_a_payload_is_the_rest_of_its_group(self) -> None:
+        """D22: the transaction inside leaves like any other, and the next one follows."""
+        raws = [e.gtid(1), compressed(*BLOCK[1:], e.xid()), *e.insert(2, 7)]
+
+        items, fold = fold_all(*raws)
+
+        assert reason(fold) is None
+        assert [len(t.changes) for t in transactions(items)] == [2, 1]
+        assert str(transactions(items)[1].position) == f"{e.SOURCE}:1-2"
+
+    @pytest.mark.parametrize(
+        ("inside", "expected"),
+        [
+            (BLOCK[1:], HaltReason.EVENT_ORDER_INVALID),
+            ([], HaltReason.EVENT_ORDER_INVALID),
+            ([*BLOCK[1:], e.xid(), *e.insert(2, 1)], HaltReason.EVENT_CORRUPT),
+            ([*BLOCK[1:], e.xid(), e.xid()], HaltReason.EVENT_ORDER_INVALID),
+            ([*BLOCK[1:], e.event(38, b"")], HaltReason.UNSUPPORTED_TRANSACTION_SHAPE),
+            ([*BLOCK[1:], e.event(99, b"")], HaltReason.EVENT_UNKNOWN),
+        ],
+    )
+    def test_what_is_inside_follows_the_same_grammar(
+        self, inside: list[bytes], expected: HaltReason
+    ) -> None:
+        """R23, D22: half a transaction, two, XA and unknown events are refused inside too."""
+        items, fold = fold_all(e.gtid(1), compressed(*inside), e.xid())
+
+        assert [t.gtid.number for t in transactions(items)] in ([], [1])
+        assert reason(fold) is expected
+
+    def test_a_payload_outside_a_group_halts(self) -> None:
+        """D22: without a GTID before it, it belongs to nothing."""
+        _, fold = fold_all(compressed(*BLOCK[1:], e.xid()))
+
+        assert reason(fold) is HaltReason.EVENT_ORDER_INVALID
+
+
 class TestControlInsideABlock:
     def test_savepoints_are_control(self) -> None:
         """D19: SAVEPOINT, RELEASE and ROLLBACK TO without rows since change nothing."""

@@ -237,11 +237,6 @@ SHAPES = [
     ),
     Provocation(
         HaltReason.UNSUPPORTED_TRANSACTION_SHAPE,
-        "a transaction that is compressed",
-        lambda scene: scene.live("SET binlog_transaction_compression = ON", insert(2)),
-    ),
-    Provocation(
-        HaltReason.UNSUPPORTED_TRANSACTION_SHAPE,
         "a rolled-back transaction with rows",
         lambda scene: scene.stream(*sown(3)[:-1], events.query(b"ROLLBACK")),
     ),

@@ -188,6 +188,39 @@ def test_a_tagged_transaction_arrives_and_is_resumed_behind(items: Database) -> 
     assert (first.values, second.values) == ([(1, "a")], [(2, "b")])
 
 
+def test_compressed_transactions_arrive_like_any_other(items: Database) -> None:
+    """D22: a session can compress its transactions; mixed with others, large ones too."""
+    sink = streamed(
+        items,
+        "INSERT INTO items VALUES (1, 'a')",
+        "SET binlog_transaction_compression = ON",
+        "INSERT INTO items VALUES (2, 'b')",
+        "INSERT INTO items SELECT 1000 + n, REPEAT('x', 50) FROM "
+        "(WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 900) "
+        "SELECT n FROM r) AS numbers",
+        "SET binlog_transaction_compression = OFF",
+        "INSERT INTO items VALUES (3, 'c')",
+    )
+
+    assert [len(changes) for _, changes in sink.transactions] == [1, 1, 900, 1]
+    assert sink.values[:2] == [(1, "a"), (2, "b")]
+    assert sorted(sink.values[2:-1]) == [(1000 + n, "x" * 50) for n in range(1, 901)]
+    assert sink.values[-1] == (3, "c")
+
+
+def test_an_xa_transaction_inside_a_compressed_one_is_refused(items: Database) -> None:
+    """R23, D22: compression hides nothing."""
+    store = start_from_now(MemoryStore(), items.server)
+    before = store.load_watermark()
+    for statement in ["SET binlog_transaction_compression = ON", *XA, "XA ROLLBACK 'a'"]:
+        items.execute(statement)
+
+    sink = Recording()
+    config = config_for(items.server, sink, [f"{items.name}.*"], store)
+    assert halt_of(config) is HaltReason.UNSUPPORTED_TRANSACTION_SHAPE
+    assert (sink.transactions, store.load_watermark()) == ([], before)
+
+
 @pytest.mark.parametrize("resolve", ["XA COMMIT 'a'", "XA ROLLBACK 'a'"])
 def test_xa_is_refused_with_nothing_delivered(items: Database, resolve: str) -> None:
     """R23, R25, R29, R30: zero rows, position held, and the same halt after a restart."""

@@ -22,7 +22,7 @@ MAX_EVENT_BYTES = 1 << 30
 
 _FULL = 0xFFFFFF
 GAP = 5
-"""Bytes between two events of one buffer: the next packet's header and its first byte."""
+"""Bytes before an event in its packet: the packet's header, and the byte that says "event"."""
 
 _HEADER = Struct("<I").unpack_from
 _HEAD = Struct("<IB").unpack_from
@@ -34,16 +34,18 @@ _ERROR_HEAD = Struct("<xH").unpack_from
 class Packets:
     """Whole events inside one buffer.
 
-    The events lie one behind the other with `GAP` bytes between two, so one number tells where each
-    is: a pair an event would be a load on the garbage collector.
+    The events lie one behind the other with as many bytes between each two, so one number tells
+    where each is: a pair an event would be a load on the garbage collector.
 
     Attributes:
         data: The buffer.
         bounds: Where each event begins, in order, and last where one more would.
+        gap: Bytes between two events: the next packet's header and its first byte.
     """
 
     data: bytes
     bounds: list[int]
+    gap: int = 5
 
     def __repr__(self) -> str:
         return f"<{len(self.bounds) - 1} events in {len(self.data)} bytes>"
@@ -110,7 +112,7 @@ class PacketCutter:
         return self._cut(data)
 
     def _cut(self, data: bytes) -> Cut:
-        """Walk the packets; what is out of the ordinary is left to `_unusual`."""
+        """Walk the packets; what is no whole small event is looked at one by one."""
         out: list[Packets] = []
         position, size = 0, len(data)
         while True:

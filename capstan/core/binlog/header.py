@@ -13,8 +13,6 @@ SIZE: Final = 19
 unpack_header: Final = Struct("<4xB4xIIH").unpack_from
 """Type, size, end position, flags; the timestamp before and the server_id between are left out."""
 
-ARTIFICIAL: Final = 0x20
-"""Flag of an event that the server made up for this dump."""
 IGNORABLE: Final = 0x80
 """Flag of an event that a reader who does not know it may pass over."""
 
