@@ -282,6 +282,17 @@ class TestSinkPosition:
 
         assert halt_of(self.config(shop, mirrored)) is HaltReason.SINK_POSITION_LOST  # type: ignore[arg-type]
 
+    def test_an_exchanged_mirror_is_seen(
+        self, shop: MysqlServer, mirrored: Path, new_server: PrivateServers
+    ) -> None:
+        """D12: a mirror of another source holds none of what this one was given."""
+        other = filled(new_server())
+        (mirrored / "other").mkdir()
+        self.stream(other, mirrored / "other")
+        shutil.copy(mirrored / "other" / "mirror.db", mirrored / "mirror.db")
+
+        assert halt_of(self.config(shop, mirrored)) is HaltReason.SINK_POSITION_LOST  # type: ignore[arg-type]
+
     def test_a_deleted_store_starts_at_the_mirrors_position(
         self, shop: MysqlServer, mirrored: Path
     ) -> None:
