@@ -157,10 +157,9 @@ VALUES = [
     ),
     Provocation(
         HaltReason.UNSUPPORTED_COLUMN_TYPE,
-        "a character set without a proven codec",
-        lambda scene: scene.live(
-            f"INSERT INTO odd VALUES (1, '{sentinels.ROW_TEXT}')",
-            before=["CREATE TABLE odd (id INT KEY, v VARCHAR(60) CHARACTER SET gb18030)"],
+        "a collation from the future",
+        lambda scene: scene.stream(
+            *_one_value(table_bytes.varchar("name", 60, collation=9999), _note(_TEXT))
         ),
     ),
     Provocation(

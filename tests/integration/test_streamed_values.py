@@ -76,10 +76,29 @@ LATIN1 = [*STRINGS, "_latin1 x'80818d8f909de9ff'"]
 UTF8MB4 = [*STRINGS, *texts("é日😀", "\u200b", "\u00ff")]
 for kind in ("char(60)", "varchar(60)", "varchar(300)", "tinytext", "text", "longtext"):
     CASES[kind] = UTF8MB4, None
-for charset in ("utf8mb3", "latin1", "ascii", "ucs2", "utf16", "utf16le", "utf32", "cp1251", "gbk"):
+for charset in ("utf8mb3", "latin1", "ascii", "ucs2", "utf16", "utf16le", "utf32", "cp1251"):
     for kind in ("char(60)", "varchar(60)"):
         strings = LATIN1 if charset == "latin1" else STRINGS
         CASES[f"{kind} character set {charset}"] = strings, None
+WIDE = {
+    "big5": ("a4a4f9d6f9dc", "a15c"),
+    "cp932": ("b193fa967b", "815f5c", "fc4b8740"),
+    "eucjpms": ("a1c1ada18ff4a1", "8eb1f5a18ff5a1", "7e5c"),
+    "euckr": ("b0a18141c8fe",),
+    "gb18030": ("a8bc8135f437", "8431a437d6d090308130", "8130813041e3329a35", "fe59"),
+    "gb2312": ("d6d0a1a1",),
+    "gbk": ("d6d08140fe4f",),
+    "sjis": ("815fb15c", "93fa967b", "8140e040"),
+    "ujis": ("a1c05c", "8eb1f5a18ff5a1", "8fb0a1c6fc"),
+}
+"""Characters on which Python's codecs and the server differ, between others."""
+for charset, values in WIDE.items():
+    strings = [f"_{charset} x'{value}'" for value in values]
+    for kind in ("char(60)", "varchar(60)", "text"):
+        CASES[f"{kind} character set {charset}"] = [*STRINGS, *strings], None
+    labels = ",".join(["'a'", *hexes(*values)])
+    CASES[f"enum({labels}) character set {charset}"] = ["1", str(len(values) + 1)], None
+    CASES[f"set({labels}) character set {charset}"] = ["0", "3", str(2 << len(values) - 1)], None
 CASES["char(255)"] = texts("", "日" * 255), None
 for kind in ("binary(4)", "varbinary(4)", "varbinary(300)", "tinyblob", "blob", "mediumblob"):
     CASES[kind] = hexes("", "00", "0102", "01020000", "00000000", "ff80fe", "20"), None

@@ -2,32 +2,59 @@
 
 House rules: a codec stands here only when it gives the server's own characters for every byte
 sequence that the server can store; sequences that the server itself prints with a replacement
-fail with UnicodeDecodeError. A character set without a proven codec has none: its columns halt,
-they are never guessed. One-byte sets are tables taken from the server; of Python's codecs those are
-used that were compared with the server for every character of two bytes and found equal.
+fail with UnicodeDecodeError. A character set that is not here has no decoder: its columns halt,
+they are never guessed. One-byte sets are tables taken from the server; the others are Python's
+codecs, amended where the server was found to differ.
 """
 
+import re
 from codecs import charmap_decode
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from capstan.core.binlog.single_byte_charsets import TABLES
+from capstan.core.binlog.wide_charset_differences import DIFFERENCES
 
 TextDecoder = Callable[[bytes], str]
 
-_PYTHON_CODECS: Final = {
+_UNICODE_CODECS: Final = {
     "utf8mb4": "utf-8",
     "utf16": "utf-16-be",
     "utf16le": "utf-16-le",
     "utf32": "utf-32-be",
-    "cp932": "cp932",
-    "euckr": "cp949",
-    "gb2312": "gb2312",
-    "gbk": "gbk",
 }
 _BASIC_PLANE_CODECS: Final = {"utf8mb3": "utf-8", "ucs2": "utf-16-be"}
 """Character sets that end at U+FFFF and the codec of their bigger sibling."""
+
+_NATIONAL_CODECS: Final = {
+    "big5": "big5",
+    "cp932": "cp932",
+    "eucjpms": "euc_jp",
+    "euckr": "cp949",
+    "gb18030": "gb18030",
+    "gb2312": "gb2312",
+    "gbk": "gbk",
+    "sjis": "shift_jis",
+    "ujis": "euc_jp",
+}
+"""Character sets of several bytes and the nearest codec, exact but for DIFFERENCES."""
+
+_NONE: Final = "\ufffe"
+"""Stands in DIFFERENCES for the characters of a sequence that has none."""
+
+_PAIRS: Final = rb"[\x81-\xfe].|."
+_SHIFTED: Final = rb"[\x81-\x9f\xe0-\xfc].|."
+_EXTENDED: Final = rb"\x8f..|[\x8e\xa1-\xfe].|."
+_SEQUENCES: Final = {
+    "big5": _PAIRS,
+    "cp932": _SHIFTED,
+    "eucjpms": _EXTENDED,
+    "gb18030": rb"[\x81-\xfe][0-9]..|" + _PAIRS,
+    "sjis": _SHIFTED,
+    "ujis": _EXTENDED,
+}
+"""The bytes of one character, or of one that is none, by character set with differences."""
 
 
 def _with_codec(codec: str, raw: bytes) -> str:
@@ -45,12 +72,55 @@ def _single_byte(table: str, raw: bytes) -> str:
     return charmap_decode(raw, "strict", table)[0]
 
 
+class _Amended:
+    """A codec of Python's with the server's characters where the two differ.
+
+    Text is decoded whole by the codec. Only where that fails, or gives a character that the codec
+    has for a sequence that is another character to the server, each sequence is looked up.
+    """
+
+    __slots__ = ("_codec", "_differences", "_doubtful", "_refused", "_sequence")
+
+    def __init__(self, charset: str) -> None:
+        self._codec = _NATIONAL_CODECS[charset]
+        self._sequence = re.compile(_SEQUENCES[charset], re.DOTALL)
+        differences = {
+            first[:-1] + bytes([first[-1] + place]): character
+            for first, text in DIFFERENCES[charset]
+            for place, character in enumerate(text)
+        }
+        doubtful = "".join(raw.decode(self._codec, "ignore") for raw in differences)
+        self._doubtful = re.compile(f"[{re.escape(doubtful)}]")
+        self._refused = {raw for raw, character in differences.items() if character == _NONE}
+        self._differences = {
+            raw: character for raw, character in differences.items() if character != _NONE
+        }
+
+    def __call__(self, raw: bytes) -> str:
+        try:
+            text = raw.decode(self._codec)
+        except UnicodeDecodeError:
+            return self._each(raw)
+        return self._each(raw) if self._doubtful.search(text) else text
+
+    def _each(self, raw: bytes) -> str:
+        sequences = self._sequence.findall(raw)
+        if not self._refused.isdisjoint(sequences):
+            raise UnicodeDecodeError(self._codec, raw, 0, len(raw), "a sequence of no character")
+        codec, differences = self._codec, self._differences
+        return "".join(differences.get(one) or one.decode(codec) for one in sequences)
+
+
+_amended = cache(_Amended)
+
+
 def decoder_for(charset: str) -> TextDecoder | None:
     """The decoder of a MySQL character set, or None when it has no proven one."""
     if charset in TABLES:
         return partial(_single_byte, TABLES[charset])
+    if charset in DIFFERENCES:
+        return _amended(charset)
     if charset in _BASIC_PLANE_CODECS:
         return partial(_basic_plane, _BASIC_PLANE_CODECS[charset])
-    if charset in _PYTHON_CODECS:
-        return partial(_with_codec, _PYTHON_CODECS[charset])
-    return None
+    codec = _UNICODE_CODECS.get(charset) or _NATIONAL_CODECS.get(charset)
+    return partial(_with_codec, codec) if codec else None

@@ -80,6 +80,9 @@ class Names:
     def _certain(self, token: Token, text: str | None) -> str:
         if text is None:
             raise StatementError("a name that cannot be decoded")
+        if max(text) > "\uffff":
+            # The server keeps names in utf8mb3: it took a question mark for the character (seen).
+            raise StatementError("a name with a character above U+FFFF")
         if token.kind is TokenKind.QUOTED:
             quote = text[0]
             text = text[1:-1].replace(quote * 2, quote)

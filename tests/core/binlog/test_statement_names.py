@@ -59,15 +59,33 @@ def test_a_name_of_either_must_read_the_same() -> None:
         ("nonsense", quoted(b"`\xc3\xa9`")),
         ("ucs2", quoted(b"`\xc3\xa9`")),
         ("gbk", quoted(b"`\xff\xff`")),
+        ("big5", quoted(b"`\xa1\x5a`")),
+        ("gb18030", quoted(b"`\x94\x39\xfc\x36`")),
+        ("utf8mb4", quoted(b"`\xf0\x9f\x98\x80`")),
         ("utf8mb4", quoted(b"``")),
         ("latin1", bare(b"x\xa0")),
         ("utf8mb4", bare(b"")),
     ],
 )
 def test_an_uncertain_name_is_refused(charset: str, token: Token) -> None:
-    """R7, R266: not decodable, a half of a pair, no proven codec, empty, or a doubtful blank."""
+    """R7, R266: no characters, no proven codec, empty, above U+FFFF, or a doubtful blank."""
     with pytest.raises(StatementError):
         Names(charset).clients(token)
+
+
+@pytest.mark.parametrize(
+    ("charset", "raw", "expected"),
+    [
+        ("sjis", b"a\x81\x5f\xb1", "a\\\uff71"),
+        ("ujis", b"\xa1\xc0\x8f\xf5\xa1", "\\\ue3ac"),
+        ("eucjpms", b"\xa1\xc1\xad\xa1", "\uff5e\u2460"),
+        ("big5", b"\xa4\xa4\xf9\xd6", "\u4e2d\u7881"),
+        ("gb18030", b"\xa8\xbc\x81\x35\xf4\x37", "\u1e3f\ue7c7"),
+    ],
+)
+def test_names_have_the_servers_characters(charset: str, raw: bytes, expected: str) -> None:
+    """R7, D27: as the server names such a table, where Python's codec has another character."""
+    assert Names(charset).clients(quoted(b"`" + raw + b"`")) == expected
 
 
 def test_in_sets_of_several_bytes_a_wide_blank_is_part_of_the_name() -> None:
