@@ -72,6 +72,25 @@ def _single_byte(table: str, raw: bytes) -> str:
     return charmap_decode(raw, "strict", table)[0]
 
 
+class _Characters(dict[bytes, str]):
+    """The server's character of each sequence, looked up once; those of four bytes each time."""
+
+    __slots__ = ("_codec", "_refused")
+
+    def __init__(self, codec: str, differences: dict[bytes, str]) -> None:
+        super().__init__(item for item in differences.items() if item[1] != _NONE)
+        self._codec = codec
+        self._refused = differences.keys() - self.keys()
+
+    def __missing__(self, sequence: bytes) -> str:
+        if sequence in self._refused:
+            raise UnicodeDecodeError(self._codec, sequence, 0, len(sequence), "no character")
+        character = sequence.decode(self._codec)
+        if len(sequence) < 4:  # of four bytes there are a million, which would stay for good
+            self[sequence] = character
+        return character
+
+
 class _Amended:
     """A codec of Python's with the server's characters where the two differ.
 
@@ -79,7 +98,7 @@ class _Amended:
     has for a sequence that is another character to the server, each sequence is looked up.
     """
 
-    __slots__ = ("_codec", "_differences", "_doubtful", "_refused", "_sequence")
+    __slots__ = ("_characters", "_codec", "_doubtful", "_sequence")
 
     def __init__(self, charset: str) -> None:
         self._codec = _NATIONAL_CODECS[charset]
@@ -91,10 +110,7 @@ class _Amended:
         }
         doubtful = "".join(raw.decode(self._codec, "ignore") for raw in differences)
         self._doubtful = re.compile(f"[{re.escape(doubtful)}]")
-        self._refused = {raw for raw, character in differences.items() if character == _NONE}
-        self._differences = {
-            raw: character for raw, character in differences.items() if character != _NONE
-        }
+        self._characters = _Characters(self._codec, differences)
 
     def __call__(self, raw: bytes) -> str:
         try:
@@ -104,11 +120,7 @@ class _Amended:
         return self._each(raw) if self._doubtful.search(text) else text
 
     def _each(self, raw: bytes) -> str:
-        sequences = self._sequence.findall(raw)
-        if not self._refused.isdisjoint(sequences):
-            raise UnicodeDecodeError(self._codec, raw, 0, len(raw), "a sequence of no character")
-        codec, differences = self._codec, self._differences
-        return "".join(differences.get(one) or one.decode(codec) for one in sequences)
+        return "".join(map(self._characters.__getitem__, self._sequence.findall(raw)))
 
 
 _amended = cache(_Amended)
