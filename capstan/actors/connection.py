@@ -21,9 +21,9 @@ from capstan.actors.messages import (
     ReadOn,
     StreamOpened,
 )
-from capstan.core.assembly import Epoch
 from capstan.core.binlog.framing import PacketCutter, ServerError
 from capstan.core.dialling import Event, Life, Phase, Step
+from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halt, Halted, HaltReason, halted
 from capstan.core.preflight import ServerFacts, findings, position_verdict

@@ -7,9 +7,9 @@ stream travel in the messages (`reply_to`), so that a restarted one is never wri
 
 import attrs
 
-from capstan.core.assembly import Epoch
 from capstan.core.binlog.framing import Packets
 from capstan.core.changes import SchemaChangeGroup, Transaction
+from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidSet
 from capstan.core.watermark import Position
 from capstan.runtime import Address

@@ -40,6 +40,7 @@ from capstan.core.changes import (
     Transaction,
 )
 from capstan.core.dispatch import Action, Row, dispatch_rows
+from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidAccumulator, GtidSet
 from capstan.core.halts import Halt, Halted, HaltReason, halted
 from capstan.core.limits import Budget
@@ -65,26 +66,6 @@ _NO_CHANGES: Final = Changes()
 _WRAP: Final = 0xFFFFFFFF
 _QUERY: Final = int(EventType.QUERY)
 _SECONDS: Final = Struct("<I").unpack_from
-
-
-@attrs.frozen(kw_only=True)
-class Epoch:
-    """What a new stream begins with.
-
-    Attributes:
-        start: The processed set that the dump was asked to continue.
-        server_uuid: The server at the other end.
-        anchor: The transaction that must come by again, unless it was left in (D13).
-        folds_names: Whether the server keeps names in lower case, whatever a statement says.
-        checksums: Whether events before the first format description carry a CRC32, as the
-            session announced (D23).
-    """
-
-    start: GtidSet
-    server_uuid: str
-    anchor: Anchor | None = None
-    folds_names: bool = False
-    checksums: bool = True
 
 
 class Fold:

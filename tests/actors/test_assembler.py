@@ -14,8 +14,9 @@ from capstan.actors.messages import (
     Settled,
     StreamOpened,
 )
-from capstan.core.assembly import Epoch, Fold
+from capstan.core.assembly import Fold
 from capstan.core.binlog.framing import Packets
+from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import HaltReason
 from capstan.core.limits import Budget

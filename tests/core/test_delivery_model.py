@@ -29,10 +29,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from capstan.core.assembly import Epoch, Fold
+from capstan.core.assembly import Fold
 from capstan.core.binlog.framing import PacketCutter
 from capstan.core.changes import Transaction
 from capstan.core.delivery import Batch, Desk, Item, Piece
+from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidSet
 from capstan.core.limits import Budget
 from capstan.core.tables import CaptureList
