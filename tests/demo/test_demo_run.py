@@ -178,7 +178,11 @@ def test_an_interrupted_demonstration_cleans_up(
             timeout=60.0,
             what="transactions in the mirror",
         )
-        assert len(processes_of(room)) >= 2
+        wait_until(
+            lambda: len(processes_of(room)) >= 2,  # one alone: the pipeline lies between two lives
+            timeout=60.0,
+            what="server and pipeline at once",
+        )
         process.send_signal(number)
         assert process.wait(30.0) == run.EXIT_INTERRUPTED
     finally:
