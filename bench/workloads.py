@@ -80,6 +80,7 @@ class Workload:
         transactions: Transactions that hold them.
         prepare: Makes what is there before the measured part.
         write: Writes the measured part.
+        drop: Removes what both have made, so that the workload can be written again.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Workload:
     transactions: int
     prepare: Callable[["Connection[Any]"], None] = attrs.field(repr=False)
     write: Callable[["Connection[Any]"], None] = attrs.field(repr=False)
+    drop: Callable[["Connection[Any]"], None] = attrs.field(repr=False)
 
 
 def workloads(scale: float = 1.0) -> tuple[Workload, ...]:
@@ -115,6 +117,7 @@ def _inserts(name: str, title: str, rows: int, definition: str, statement: str) 
         transactions=rows // BATCH,
         prepare=lambda connection: _run(connection, definition.format(table=table)),
         write=write,
+        drop=lambda connection: _run(connection, f"DROP TABLE {table}"),
     )
 
 
@@ -131,6 +134,10 @@ def _updates(name: str, title: str, transactions: int) -> Workload:
     def write(connection: "Connection[Any]") -> None:
         _run(connection, f"CALL {table}_updates(%s, %s)", transactions, held)
 
+    def drop(connection: "Connection[Any]") -> None:
+        _run(connection, f"DROP TABLE {table}")
+        _run(connection, f"DROP PROCEDURE {table}_updates")
+
     return Workload(
         name=name,
         title=f"{title}, each a transaction",
@@ -138,6 +145,7 @@ def _updates(name: str, title: str, transactions: int) -> Workload:
         transactions=transactions,
         prepare=prepare,
         write=write,
+        drop=drop,
     )
 
 

@@ -3,7 +3,7 @@
 The public names, nothing else. See `docs/tour.md` for the rooms behind them.
 """
 
-from capstan.config import ALL, Config, Delivery, Limits, Source
+from capstan.config import ALL, Config, Delivery, Limits, Snapshot, Source
 from capstan.core.changes import Change, Op, SchemaChange, SnapshotMeta, Transaction
 from capstan.core.gtid import Gtid, GtidSet
 from capstan.core.halts import Halt, HaltReason
@@ -39,6 +39,7 @@ __all__ = [
     "PipelineHalted",
     "SchemaChange",
     "Sink",
+    "Snapshot",
     "SnapshotMeta",
     "Source",
     "SqliteMirror",

@@ -6,6 +6,7 @@ every repr and is not pickled.
 """
 
 import ipaddress
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
 import attrs
 from attrs.validators import optional
 
-from capstan.core.tables import CaptureList
+from capstan.core.tables import CaptureList, CapturePattern, widened
 from capstan.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from capstan.stores.base import Store as StoreInterface
 
 TlsMode = Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"]
+OnAlter = Literal["halt", "backfill"]
+
+_NOT_ALL: Final = "must not name every schema; list the tables, or patterns schema.*"
 
 
 class _All:
@@ -61,6 +65,13 @@ def _whole(low: int, high: int) -> _Validator:
 def _text(_: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
     if not isinstance(value, str) or not value or "\0" in value:
         _refuse(attribute.name, "must be a non-empty text without NUL")
+
+
+def _folder(_: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
+    _text(_, attribute, value)
+    # In this order: `is_dir` raises for a text that can be no path at all.
+    if not os.access(value, os.W_OK | os.X_OK) or not Path(value).is_dir():
+        _refuse(attribute.name, "must be a folder that exists and can be written to")
 
 
 def _a(kind: type) -> _Validator:
@@ -197,24 +208,34 @@ class Delivery:
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """Budgets; each bound is a named halt.
+    """Budgets: what is over the first is spooled, what is over the second is a named halt.
 
     Attributes:
-        transaction_memory: Bytes of row events one unfinished transaction may hold in memory.
-        transaction_bytes: Bytes one transaction may have at all; None for no limit.
-        spool_dir: Where larger transactions are spooled; None for the system's place.
+        transaction_memory: Bytes that the rows of one unfinished transaction may take in memory
+            (an estimate of Python's objects, not of the bytes on the wire). A larger one goes on
+            in a private temporary file and is still delivered whole.
+        transaction_bytes: Bytes of row events of captured tables that one transaction may have at
+            all, as they stand in the binlog, uncompressed; None for no limit
+            (`transaction_too_large`).
+        spool_dir: The folder for those files, which need room for the largest transaction; None
+            for the system's folder for temporary files. Where that is held in memory (tmpfs),
+            name another.
     """
 
     transaction_memory: int = attrs.field(default=64 << 20, validator=_whole(1, 2**63 - 1))
     transaction_bytes: int | None = attrs.field(
         default=None, validator=optional(_whole(1, 2**63 - 1))
     )
-    spool_dir: str | None = attrs.field(default=None, validator=optional(_text))
+    spool_dir: str | None = attrs.field(default=None, validator=optional(_folder))
 
 
 def _capture(tables: object) -> CaptureList:
     if tables is ALL:
         return CaptureList.parse(None)
+    return _patterns(tables)
+
+
+def _patterns(tables: object) -> CaptureList:
     if isinstance(tables, CaptureList):
         return tables
     rule = "must be a list of schema.table patterns, or capstan.ALL"
@@ -227,15 +248,83 @@ def _capture(tables: object) -> CaptureList:
         raise ConfigError(f"tables: {error}") from None
 
 
+def _snapshot_tables(tables: object) -> CaptureList | None:
+    if tables is None:
+        return None
+    if tables is ALL:
+        _refuse("tables", _NOT_ALL)
+    return _patterns(tables)
+
+
+def _names_every_schema(pattern: CapturePattern) -> bool:
+    schema = pattern.text.partition(".")[0]
+    return "*" in schema and not schema.strip("*?")
+
+
+@attrs.frozen(kw_only=True)
+class Snapshot:
+    """The backfill: which tables are read whole while the stream runs, and how.
+
+    Attributes:
+        tables: Patterns within the capture list; None takes the capture list itself (R157).
+            Every schema at once is refused (R156, D11).
+        chunk_size: Rows in one portion at most. Larger portions need fewer locks and more memory.
+        chunk_bytes: Bytes of one portion at most, as the server sends them; a single row may
+            be longer.
+        lock_wait: Seconds, whole ones, that a lock is waited for; writers can queue that long.
+        retries: Captures missed in a row before `snapshot_lock_unavailable`.
+        gate_timeout: Seconds that a portion may wait for the stream while the stream is live.
+        rows_per_second: An upper bound of the pace; None for none.
+        on_alter: What follows an ALTER that makes stored rows stale: `halt`, or `backfill` to
+            read the table again by itself.
+    """
+
+    tables: CaptureList | None = attrs.field(default=None, converter=_snapshot_tables)
+    chunk_size: int = attrs.field(default=4096, validator=_whole(1, 1_000_000))
+    chunk_bytes: int = attrs.field(default=16 << 20, validator=_whole(1, 1 << 30))
+    lock_wait: int = attrs.field(default=1, validator=_whole(1, 60))
+    retries: int = attrs.field(default=10, validator=_whole(1, 1_000_000))
+    gate_timeout: float = attrs.field(default=300.0, validator=_seconds)
+    rows_per_second: int | None = attrs.field(
+        default=None, validator=optional(_whole(1, 1_000_000_000))
+    )
+    on_alter: OnAlter = "halt"
+
+    def __attrs_post_init__(self) -> None:
+        if self.on_alter not in get_args(OnAlter):
+            _refuse("on_alter", f"must be one of {', '.join(get_args(OnAlter))}")
+        if self.tables is not None:
+            self.refuse_all(self.tables)
+
+    @staticmethod
+    def refuse_all(tables: CaptureList) -> None:
+        """Refuse a list that names every schema.
+
+        Raises:
+            ConfigError: When it does.
+        """
+        if tables.everything or any(map(_names_every_schema, tables.patterns)):
+            _refuse("tables", _NOT_ALL)
+
+
+def _missing(value: object, methods: Iterable[str]) -> list[str]:
+    return [name for name in methods if not callable(getattr(value, name, None))]
+
+
 def _has(*methods: str) -> _Validator:
     def check(_: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
         if isinstance(value, type):
             _refuse(attribute.name, "must be an object, not a class")
-        missing = [name for name in methods if not callable(getattr(value, name, None))]
-        if missing:
+        if missing := _missing(value, methods):
             _refuse(attribute.name, f"lacks {', '.join(missing)}")
 
     return check
+
+
+def _takes_snapshots(sink: object) -> bool:
+    method = getattr(type(sink), "handle_snapshot", None)
+    # The interface's own default only says that there is none.
+    return callable(method) and getattr(method, "__module__", None) != "capstan.sinks.base"
 
 
 @attrs.frozen(kw_only=True)
@@ -249,6 +338,7 @@ class Config:
         store: Where the watermark is kept.
         delivery: Batches and the sink's deadline.
         limits: Budgets.
+        snapshot: The backfill; None for none.
         observers: Called with value-free telemetry events; one that raises is ignored.
     """
 
@@ -278,7 +368,32 @@ class Config:
     )
     delivery: Delivery = attrs.field(factory=Delivery, validator=_a(Delivery))
     limits: Limits = attrs.field(factory=Limits, validator=_a(Limits))
+    snapshot: Snapshot | None = attrs.field(default=None, validator=optional(_a(Snapshot)))
     observers: tuple[Callable[[Any], None], ...] = attrs.field(default=(), converter=_observers)
+
+    def __attrs_post_init__(self) -> None:
+        if self.snapshot is not None:
+            self._check_snapshot()
+
+    def _check_snapshot(self) -> None:
+        """Refuse what the backfill cannot do together with the other sections (R113, R156)."""
+        try:
+            Snapshot.refuse_all(self.snapshot_tables)
+        except ConfigError as refusal:
+            raise ConfigError(f"snapshot.{refusal}") from None
+        if widened(self.tables.texts, self.snapshot_tables.texts):
+            _refuse("snapshot.tables", "must not reach beyond `tables`")
+        if not _takes_snapshots(self.sink):
+            _refuse("sink", "lacks handle_snapshot, which a backfill needs")
+        if missing := _missing(self.store, ("load_snapshot", "save_snapshot", "clear_snapshot")):
+            _refuse("store", f"lacks {', '.join(missing)}, which a backfill needs")
+
+    @property
+    def snapshot_tables(self) -> CaptureList:
+        """The patterns of the tables to be backfilled (D11); empty without a snapshot section."""
+        if self.snapshot is None:
+            return CaptureList()
+        return self.tables if self.snapshot.tables is None else self.snapshot.tables
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "Config":

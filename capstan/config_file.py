@@ -16,7 +16,7 @@ from typing import Any, Final, TextIO, TypeVar
 
 import attrs
 
-from capstan.config import ALL, Config, Delivery, Limits, Source
+from capstan.config import ALL, Config, Delivery, Limits, Snapshot, Source
 from capstan.errors import ConfigError
 from capstan.sinks.base import Sink
 from capstan.sinks.jsonl import JsonLinesSink
@@ -24,13 +24,13 @@ from capstan.sinks.sqlite_mirror import SqliteMirror
 from capstan.stores.base import Store
 from capstan.stores.sqlite import SqliteStore
 
-Section = TypeVar("Section", Source, Delivery, Limits)
+Section = TypeVar("Section", Source, Delivery, Limits, Snapshot)
 Edge = TypeVar("Edge")
 
 STANDARD_OUTPUT: Final = "-"
 """The `path` that means standard output instead of a file."""
 
-_TOP: Final = frozenset({"tables", "source", "store", "sink", "delivery", "limits"})
+_TOP: Final = frozenset({"tables", "source", "store", "sink", "delivery", "limits", "snapshot"})
 _PATHS: Final = frozenset({"unix_socket", "tls_ca", "tls_cert", "tls_key", "spool_dir"})
 _PLACE: Final = re.compile(r"\(at (line \d+, column \d+|end of document)\)")
 _STDOUT_DESCRIPTOR: Final = 1
@@ -63,6 +63,7 @@ def _config(path: Path) -> Config:
         store=_store(store, folder),
         delivery=_section("delivery", Delivery, content.get("delivery", {}), folder),
         limits=_section("limits", Limits, content.get("limits", {}), folder),
+        snapshot=_snapshot(content, folder),
     )
 
 
@@ -146,6 +147,13 @@ def _tables(content: Mapping[str, Any]) -> object:
     if "tables" not in content:
         raise ConfigError("tables: is missing")
     return ALL if content["tables"] == "ALL" else content["tables"]
+
+
+def _snapshot(content: Mapping[str, Any], folder: Path) -> Snapshot | None:
+    """The backfill's section; an empty one is enough to ask for it, none asks for none."""
+    if "snapshot" not in content:
+        return None
+    return _section("snapshot", Snapshot, content["snapshot"], folder)
 
 
 def _store(table: dict[str, Any], folder: Path) -> Store:

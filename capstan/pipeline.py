@@ -1,49 +1,38 @@
 """The composition root: a configuration becomes a supervision tree; start, wait, look, stop.
 
-House rules: this is the only place that knows every room. It decides nothing about data. A pipeline
-lives once; several live beside each other in one process, and none touches another's actors, the
-host's signals or its logging.
+House rules: with its `wiring` the only place that knows every room. It decides nothing about data.
+A pipeline lives once; several live beside each other in one process, and none touches another's
+actors, the host's signals or its logging.
 """
 
+import itertools
 import threading
-from collections.abc import Callable
+import time
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 import attrs
 
-from capstan.actors.assembler import Assembler
-from capstan.actors.checkpoint import Checkpoint
-from capstan.actors.connection import Connection, StreamSettings
-from capstan.actors.coordinator import BUSY_WITH_SINK, Coordinator
+from capstan.actors.messages import VerifyWanted
 from capstan.config import Config
-from capstan.core.assembly import Fold
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halt, HaltReason
-from capstan.core.limits import Budget
+from capstan.core.verification import Verification
 from capstan.errors import PipelineHalted
-from capstan.runtime import NORMAL_EXIT, Actor, Exit
-from capstan.sources.base import Source
-from capstan.sources.live import LiveSource
-from capstan.sources.redial import Redial, Settling
-from capstan.supervision.child import ChildSpec, SupervisorSpec, Watch
-from capstan.supervision.intensity import Intensity
+from capstan.runtime import NORMAL_EXIT, Exit
+from capstan.sinks.base import Sink
+from capstan.sources.base import Source, ViewSource
 from capstan.supervision.report import Context, SupervisorReport
-from capstan.supervision.roster import Roster
-from capstan.supervision.strategy import Strategy
 from capstan.supervision.tree import Tree, launch
+from capstan.telemetry.backfill_progress import SnapshotProgress, snapshot_progress
 from capstan.telemetry.board import Board, Figures
 from capstan.telemetry.events import ChildRestarted, PipelineEnded
 from capstan.telemetry.hooks import Hooks
+from capstan.wiring import GRACE, STOP_TIMEOUT, Wiring
 
-CREDIT_PIECES: Final = 4
-"""Pieces of about 128 KiB that may be unsettled at once: fewer leave the sink waiting for the
-socket, more only hold memory (measured: no gain beyond four)."""
-
-RESTARTS: Final = Intensity(restarts=5, seconds=120.0)
-START_WITHIN: Final = 20.0
-STOP_TIMEOUT: Final = 30.0
-_GRACE: Final = 2.0
+_LOOK: Final = 1.0
+"""Seconds after which whoever waits for a verification looks whether anybody still works at it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,6 +48,7 @@ class Status:
         counters: Figures by name.
         connection: The connection's phase in words.
         server_uuid: The server last streamed from.
+        snapshot: How far the backfill is; None without one.
         tree: The supervision tree as plain data.
     """
 
@@ -70,6 +60,7 @@ class Status:
     counters: dict[str, int]
     connection: str
     server_uuid: str | None
+    snapshot: SnapshotProgress | None
     tree: list[dict[str, object]]
 
 
@@ -79,13 +70,24 @@ class Pipeline:
     Args:
         config: What to read, where to, and how.
         source: Another source than the live server of the configuration, for tests.
+        views: Another source of views, likewise.
+        verifies: Make `verify()` possible without a `[snapshot]` section, too.
     """
 
-    def __init__(self, config: Config, *, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        source: Source | None = None,
+        views: ViewSource | None = None,
+        verifies: bool = False,
+    ) -> None:
         self._config = config
-        self._source = source
+        self._verifies = verifies or config.snapshot is not None
+        self._verifications = itertools.count(1)
         self._board = Board()
         self._hooks = Hooks(config.observers)
+        self._wiring = Wiring(config, self._board, self._hooks, source, views, verifies=verifies)
         self._tree: Tree | None = None
         self._told = False
         # No Event: its lock is not for a signal handler, which may interrupt its holder.
@@ -105,16 +107,22 @@ class Pipeline:
         """
         if self._tree is not None:
             raise RuntimeError("a pipeline is started once")
-        self._tree = launch(self._spec(), observer=self._observe)
+        self._tree = launch(self._wiring.spec(), observer=self._observe)
         if self._stopping:
             self._tree.request_stop()
         threading.Thread(target=self._await_end, name="capstan-end", daemon=True).start()
         try:
-            self._board.wait(lambda figures: bool(figures.connects or figures.failed_dials), None)
+            self._board.wait(self._is_open, None)
         except BaseException:  # an interrupted start leaves nothing running that nobody would stop
             self.request_stop()
             raise
         self._raise_if_halted()
+
+    def _is_open(self, figures: Figures) -> bool:
+        if figures.failed_dials:
+            return True
+        backfilling = self._config.snapshot is not None
+        return bool(figures.connects) and (figures.snapshot_resolved or not backfilling)
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Drain and end: what is assembled is delivered and persisted.
@@ -131,7 +139,7 @@ class Pipeline:
         if not self._tree.stop(timeout):
             self._tree.interrupt()
             self._tree.wait_ended(None)
-        self._end_told.wait(_GRACE)
+        self._end_told.wait(GRACE)
 
     def request_stop(self) -> None:
         """Ask for the end and return at once; from any thread, a signal handler included.
@@ -173,6 +181,65 @@ class Pipeline:
             self._raise_if_halted()
         return reached
 
+    def wait_snapshot(self, timeout: float | None = None) -> bool:
+        """Wait until every table of the backfill is complete.
+
+        Returns:
+            True then, False on timeout, when the pipeline was stopped before, or without a
+            backfill.
+
+        Raises:
+            PipelineHalted: When it halts or has halted.
+        """
+        self._started()
+        if self._config.snapshot is None:
+            return False
+        complete = self._board.wait(lambda figures: figures.snapshot_complete, timeout)
+        if not complete:
+            self._raise_if_halted()
+        return complete
+
+    def verify(self, timeout: float | None = None) -> Verification | None:
+        """Compare the source with the sink, range by range, each at one exact position.
+
+        Writers and the stream go on meanwhile; a backfill that runs comes first. Tables without a
+        key that can be paged, and engines without a view, are named as refused.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes.
+
+        Returns:
+            The outcome; None on timeout or when the pipeline was stopped before.
+
+        Raises:
+            PipelineHalted: When it halts or has halted.
+            ValueError: For a sink without `compare_range`, and for a pipeline without a chunk
+                reader (`[snapshot]`, or `Pipeline(…, verifies=True)`).
+        """
+        tree = self._started()
+        self._refuse_unverifiable()
+        number, asked = next(self._verifications), 0
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while tree.exit is None and (deadline is None or time.monotonic() < deadline):
+            address = tree.address_of("coordinator")
+            if address is not None and address.incarnation != asked:
+                # Another life of the coordinator knows nothing of what was asked of the last.
+                asked = address.incarnation
+                address.send(VerifyWanted(number))
+            left = _LOOK if deadline is None else max(0.0, deadline - time.monotonic())
+            self._board.wait(partial(_is_verified, number=number), min(_LOOK, left))
+            figures = self._board.figures
+            if figures.verified is not None and figures.verified[0] == number:
+                return figures.verified[1]
+        self._raise_if_halted()
+        return None
+
+    def _refuse_unverifiable(self) -> None:
+        if type(self._config.sink).compare_range is Sink.compare_range:
+            raise ValueError("the sink cannot be compared: it has no compare_range")
+        if not self._verifies:
+            raise ValueError("nothing reads tables here: Pipeline(config, verifies=True) does")
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -213,6 +280,7 @@ class Pipeline:
             counters=_counters(figures),
             connection=figures.connection,
             server_uuid=figures.server_uuid,
+            snapshot=None if self._config.snapshot is None else snapshot_progress(figures),
             tree=[] if tree is None else [child.as_dict() for child in tree.report().children],
         )
 
@@ -233,77 +301,8 @@ class Pipeline:
         if halt is not None:
             self._told = True
             # The host may end its process now: observers come first, but not for ever.
-            self._end_told.wait(_GRACE)
+            self._end_told.wait(GRACE)
             raise PipelineHalted(halt)
-
-    # -- the tree ------------------------------------------------------------------------------
-
-    def _spec(self) -> SupervisorSpec:
-        delivery = self._config.delivery
-        stalled = Halt(
-            HaltReason.SINK_STALLED, f"a call has not returned for {delivery.sink_timeout:g} s"
-        )
-        return SupervisorSpec(
-            id="capstan",
-            strategy=Strategy.REST_FOR_ONE,
-            intensity=RESTARTS,
-            children=(
-                _child("checkpoint", self._checkpoint),
-                _child(
-                    "coordinator",
-                    self._coordinator,
-                    watches=(Watch(BUSY_WITH_SINK, delivery.sink_timeout, stalled),),
-                ),
-                SupervisorSpec(
-                    id="stream",
-                    strategy=Strategy.REST_FOR_ONE,
-                    intensity=RESTARTS,
-                    children=(
-                        _child("assembler", self._assembler),
-                        _child("connection", self._connection, shutdown=0.0),
-                    ),
-                ),
-            ),
-        )
-
-    def _checkpoint(self, _roster: Roster) -> Actor:
-        return Checkpoint(self._config.store, self._config.tables)
-
-    def _coordinator(self, roster: Roster) -> Actor:
-        return Coordinator(
-            self._config.sink,
-            roster["checkpoint"],
-            self._config.store.close,
-            self._config.delivery.max_batch,
-            self._board,
-            self._hooks,
-        )
-
-    def _assembler(self, roster: Roster) -> Actor:
-        limits = self._config.limits
-        budget = Budget(memory=limits.transaction_memory, total=limits.transaction_bytes)
-        return Assembler(Fold(self._config.tables, budget), roster["coordinator"], CREDIT_PIECES)
-
-    def _connection(self, roster: Roster) -> Actor:
-        source = self._config.source
-        return Connection(
-            self._source or self._live_source(),
-            roster["assembler"],
-            roster["checkpoint"],
-            StreamSettings(
-                capture=self._config.tables,
-                server_id=source.server_id,
-                accepted_cascades=source.accept_unlogged_cascades,
-                liveness_timeout=source.liveness_timeout,
-                patience=lambda: Settling(source.settle_timeout),
-            ),
-            Redial(source.reconnect_attempts),
-            self._board,
-            self._hooks,
-        )
-
-    def _live_source(self) -> Source:
-        return live_source(self._config)
 
     # -- ends ----------------------------------------------------------------------------------
 
@@ -320,6 +319,7 @@ class Pipeline:
 
     def _await_end(self) -> None:
         self._started().wait_ended(None)
+        self._wiring.spools.close_all()
         self._board.over()
         halt = self.halt
         self._hooks.emit(
@@ -331,28 +331,8 @@ class Pipeline:
         self._end_told.set()
 
 
-def live_source(config: Config) -> Source:
-    """The configured server, as the stream and `capstan check` see it."""
-    return LiveSource(
-        config.source, config.tables, write_timeout=config.delivery.sink_timeout + _GRACE
-    )
-
-
-def _child(
-    id_: str,
-    start: Callable[[Roster], Actor],
-    *,
-    shutdown: float = STOP_TIMEOUT,
-    watches: tuple[Watch, ...] = (),
-) -> ChildSpec:
-    return ChildSpec(
-        id=id_,
-        start=start,
-        shutdown=shutdown,
-        grace=_GRACE,
-        start_within=START_WITHIN,
-        watches=watches,
-    )
+def _is_verified(figures: Figures, *, number: int) -> bool:
+    return figures.verified is not None and figures.verified[0] == number
 
 
 def _unnamed(exit_: Exit) -> Halt | None:
@@ -366,7 +346,7 @@ def _counters(figures: Figures) -> dict[str, int]:
     return {
         name: value
         for name, value in attrs.asdict(figures, recurse=False).items()
-        if isinstance(value, int)
+        if isinstance(value, int) and not isinstance(value, bool)
     }
 
 

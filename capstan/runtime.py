@@ -313,6 +313,12 @@ class Actor(pykka.ThreadingActor):
             return NORMAL_EXIT
         return Exit(ExitKind.HALTED, halt=Halt(HaltReason.STOPPED_FROM_OUTSIDE))
 
+    def after(self, seconds: float, message: object) -> None:
+        """Send `message` to itself in so many seconds; lost when the actor has ended by then."""
+        timer = threading.Timer(seconds, self.address.send, [message])
+        timer.daemon = True
+        timer.start()
+
     def finish(self) -> None:
         """End normally behind the hook that calls this."""
         self._finishing = True

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from capstan.core.assembly import Fold
+from capstan.core.binlog.header import type_name
 from capstan.core.dialling import TRANSITIONS, Phase
 from capstan.core.halt_catalogue import GROUPS, Entry
 from capstan.core.halts import HaltReason
-from capstan.core.shapes import TABLE, Shape, State
+from capstan.core.shapes import SHAPES, TABLE, Shape, State
 
 ROOT: Final = Path(__file__).parent.parent
 _NOTE: Final = "<!-- Written by scripts/generate_docs.py; `make docs` writes it anew. -->"
@@ -100,12 +101,25 @@ def states_page() -> str:
     return "\n".join(
         [
             _FOLD,
+            *_event_types(),
             *_diagram(_fold_edges()),
             *itertools.chain.from_iterable(states),
             _LIFE,
             *_diagram(_life_edges()),
             *itertools.chain.from_iterable(phases),
         ]
+    )
+
+
+def _event_types() -> Iterator[str]:
+    """All 256 codes by the shape they have; those without one in one row."""
+    yield "| Event type code | Shape |\n|---|---|"
+    for code, shape in sorted(SHAPES.items()):
+        text = "QUERY: one of the QUERY shapes, by its statement"
+        yield f"| {code} {type_name(code)} | {text if shape is Shape.QUERY else shape.value} |"
+    yield (
+        "| every other, 0 to 255 | ignorable event when its writer flagged it so,"
+        " else halt `event_unknown` |\n"
     )
 
 

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -128,6 +129,22 @@ def test_texts_are_not_empty(option: str) -> None:
     for wrong in ("", "a\0b", 7, ["a"]):
         said = refusal(maker(option), **{option: wrong})
         assert said == f"{option}: must be a non-empty text without NUL"
+
+
+def test_a_spool_folder_exists_and_can_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D25: said before the first large transaction, not when it comes."""
+    said = "spool_dir: must be a folder that exists and can be written to"
+    file = tmp_path / "file"
+    file.touch()
+
+    assert Limits(spool_dir=str(tmp_path)).spool_dir == str(tmp_path)
+    for wrong in (tmp_path / "no", file, file / "below", tmp_path / ("x" * 5000)):
+        assert refusal(Limits, spool_dir=str(wrong)) == said
+    # Whoever runs the tests may be allowed everything.
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert refusal(Limits, spool_dir=str(tmp_path)) == said
 
 
 @pytest.mark.parametrize("wrong", ["REQUIRED", "yes", "", True, ["required"]])

@@ -94,7 +94,7 @@ def test_a_file_mirrors_the_sections(folder: Path) -> None:
         [limits]
         transaction_memory = 1000
         transaction_bytes = 2000
-        spool_dir = "/var/spool"
+        spool_dir = "."
         """
         + STORE
         + SINK,
@@ -119,7 +119,7 @@ def test_a_file_mirrors_the_sections(folder: Path) -> None:
     )
     assert config.delivery == Delivery(max_batch=1, sink_timeout=20)
     assert config.limits == Limits(
-        transaction_memory=1000, transaction_bytes=2000, spool_dir="/var/spool"
+        transaction_memory=1000, transaction_bytes=2000, spool_dir=str(folder)
     )
     assert config.tables.texts == ("crm.people", "shop.*")
 
@@ -261,7 +261,7 @@ def test_a_secret_of_another_form_is_refused(folder: Path, text: str) -> None:
 REFUSED: list[tuple[str, str, str]] = [
     (TABLES, "", "tables: is missing"),
     (TABLES, TABLES + 'colour = "green"\n', "colour: no such option"),
-    (TABLES, TABLES + "snapshot = 1\n", "snapshot: no such option"),
+    (TABLES, TABLES + "snapshots = 1\n", "snapshots: no such option"),
     (TABLES, 'tables = "shop.*"\n', "tables: must be a list of schema.table patterns"),
     (TABLES, "tables = [7]\n", "tables: every entry must be a text"),
     (TABLES, "tables = { shop = 1 }\n", "tables: must be a list of schema.table patterns"),
@@ -294,6 +294,7 @@ REFUSED: list[tuple[str, str, str]] = [
     (SINK, SINK + "[delivery]\nbatch = 1\n", "delivery.batch: no such option"),
     (SINK, SINK + "[delivery]\nmax_batch = 0\n", "delivery.max_batch: must be a whole number"),
     (SINK, SINK + "[limits]\nspool_dir = 1\n", "limits.spool_dir: must be a non-empty text"),
+    (SINK, SINK + '[limits]\nspool_dir = "no"\n', "limits.spool_dir: must be a folder that exists"),
     (SINK, SINK + "[[limits]]\nspool_dir = 1\n", "limits: must be a table, [limits]"),
     (TABLES + SOURCE, TABLES + "source = 7\n", "source: must be a table, [source]"),
 ]

@@ -11,6 +11,8 @@ from capstan.actors.messages import (
     CreditGranted,
     PacketsRead,
     Settled,
+    StreamLost,
+    StreamOn,
     StreamOpened,
 )
 from capstan.core.assembly import Fold, Item
@@ -30,12 +32,17 @@ class Assembler(Actor):
     def __init__(self, fold: Fold, coordinator: Address, credit: int) -> None:
         super().__init__()
         self._fold = fold
+        fold.given_up = self.stop_signal.is_set
         self._coordinator = coordinator
         self._credit = credit
         self._unsettled = 0
         self._connection: Address | None = None
         self._number: tuple[int, int] | None = None
         self._server_uuid = ""
+
+    def stopped(self) -> None:
+        """Let go of what is half-built."""
+        self._fold.close()
 
     def receive(self, message: object) -> None:
         """One step of the conversation."""
@@ -48,6 +55,10 @@ class Assembler(Actor):
             case StreamOpened(number=number, epoch=epoch):
                 self._number, self._server_uuid = number, epoch.server_uuid
                 self._fold.open(epoch)
+                self._coordinator.send(StreamOn(epoch.server_uuid))
+            case StreamLost(number=number):
+                if number == self._number:
+                    self._fold.close()
             case ConnectionReady(reply_to=connection):
                 self._connection = connection
                 self._grant(self._credit - self._unsettled)
@@ -59,7 +70,7 @@ class Assembler(Actor):
         items: list[Item] = []
         for packets in message.packets:
             items += self._fold.feed(packets)
-            if self._fold.halt is not None:
+            if self._fold.halt is not None or self.stop_signal.is_set():
                 break
         if items:
             self._unsettled += 1

@@ -19,6 +19,8 @@ from capstan.actors.messages import (
     PositionIs,
     PositionWanted,
     ReadOn,
+    SeedWanted,
+    StreamLost,
     StreamOpened,
 )
 from capstan.core.binlog.framing import PacketCutter, ServerError
@@ -118,6 +120,7 @@ class Connection(Actor):
         self._opened_at = self._heard_at = 0.0
         self._anchor_left_out = False
         self._leave_anchor_in = False
+        self._seed_wanted = False
 
     def started(self) -> None:
         """Ask for credit."""
@@ -137,7 +140,8 @@ class Connection(Actor):
             case CreditGranted(pieces=pieces):
                 self._heard_at = max(self._heard_at, self._resumed_at())
                 self._do(self._life.granted(pieces))
-            case PositionIs(position=position):
+            case PositionIs(position=position, seed_wanted=seed_wanted):
+                self._seed_wanted = seed_wanted
                 if position.watermark != self._position.watermark:
                     self._progressed()
                     self._leave_anchor_in = False
@@ -173,6 +177,9 @@ class Connection(Actor):
             link = self._link = self._source.link()
             self._forget = self.stop_signal.on_set(link.interrupt)
             facts = self._examine(link)
+            if self._seed_wanted:
+                self._seed(facts.gtid_executed)
+                return
             asked, anchor = self._question(facts)
             link.dump(asked)
         except LinkLost as lost:
@@ -210,6 +217,8 @@ class Connection(Actor):
         )
         if found:
             raise Halted(attrs.evolve(found[0], also=found[1:]))
+        if self._seed_wanted:
+            return facts
         patience = self._settings.patience()
         while True:
             verdict = position_verdict(facts, self._position.watermark, self._position.anchor)
@@ -221,6 +230,12 @@ class Connection(Actor):
             if self.stop_signal.wait(delay):
                 raise LinkLost("query")
             facts = attrs.evolve(facts, gtid_executed=link.executed())
+
+    def _seed(self, executed: GtidSet) -> None:
+        """Have the first position persisted before anything is asked for (R63, R64)."""
+        self._hang_up()
+        self._checkpoint.send(SeedWanted(self.address, executed))
+        self._do(self._life.on(Event.SEEDED))
 
     def _question(self, facts: ServerFacts) -> tuple[GtidSet, Anchor | None]:
         """The set to ask the dump for, and the anchor that must come by because it is left out."""
@@ -239,6 +254,7 @@ class Connection(Actor):
         if self.stop_signal.is_set():
             return
         if self._life.phase is not Phase.DIALLING:
+            self._assembler.send(StreamLost(self._number))
             steady = _STEADY * self._settings.liveness_timeout
             if time.monotonic() - self._opened_at >= steady:
                 self._progressed()

@@ -8,21 +8,27 @@ persisted first (D15). The mark "busy with the sink" is what the supervisor's cl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import attrs
 
 from capstan.actors.messages import (
     Assembled,
+    LookAtGate,
     PositionIs,
     Processed,
     Settled,
     SinkOpened,
     WatermarkMoved,
 )
+from capstan.actors.reading import Reading, ReadingSettings
 from capstan.core.changes import SchemaChangeGroup, Transaction
 from capstan.core.delivery import Batch, Desk, Piece
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halt, Halted, HaltReason, halted
+from capstan.core.snapshot.orders import EmitChunk
+from capstan.core.spooling import SpooledChanges
+from capstan.core.watermark import Position
 from capstan.runtime import Actor, Address
 from capstan.sinks.base import Sink
 from capstan.telemetry.board import Board
@@ -43,9 +49,10 @@ class Coordinator(Actor):
         max_batch: Items settled together at most.
         board: Where figures are shown.
         hooks: Who is told.
+        reading: What to know of backfill and verification; None without a chunk reader.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - wired in one place, each a room of its own
         self,
         sink: Sink,
         checkpoint: Address,
@@ -53,6 +60,7 @@ class Coordinator(Actor):
         max_batch: int,
         board: Board,
         hooks: Hooks,
+        reading: ReadingSettings | None = None,
     ) -> None:
         super().__init__()
         self._sink = sink
@@ -62,6 +70,9 @@ class Coordinator(Actor):
         self._max_batch = max_batch
         self._board = board
         self._hooks = hooks
+        self._reading: Reading | None = None
+        if reading is not None:
+            self._reading = Reading(reading, checkpoint, board, hooks)
         self._desk: Desk[Address] | None = None
         self._refusal: Halt | None = None
         self._settling: BatchSettled | None = None
@@ -69,6 +80,8 @@ class Coordinator(Actor):
 
     def started(self) -> None:
         """Open the sink and tell the checkpoint what it reports."""
+        if self._reading is not None:
+            self.after(self._reading.look_again_in, LookAtGate())
         with self._in_sink():
             self._sink.open()
         self._checkpoint.send(SinkOpened(self.address, self._sink_position()))
@@ -100,10 +113,20 @@ class Coordinator(Actor):
             case WatermarkMoved(position=position):
                 self._board.update(watermark=position.watermark)
                 self._settle()
-            case PositionIs(position=position):
-                self._desk = Desk(position, self._max_batch)
-                self._board.update(watermark=position.watermark)
+            case PositionIs(position=position, seed_wanted=seed_wanted):
+                self._take_position(position, seed_wanted=seed_wanted)
+            case _ if self._reading is not None:
+                self._reading.hear(message, self._board.figures.watermark)
+                if isinstance(message, LookAtGate):
+                    self.after(self._reading.look_again_in, message)
         self._pump()
+
+    def _take_position(self, position: Position, *, seed_wanted: bool) -> None:
+        """Know where the stream starts; with a backfill, only once that is on disk (R62)."""
+        if seed_wanted:
+            return
+        self._desk = Desk(position, self._max_batch, self._reading)
+        self._board.update(watermark=position.watermark)
 
     def _pump(self) -> None:
         if not self._checkpoint.alive:
@@ -112,7 +135,7 @@ class Coordinator(Actor):
                 self._leave()
             return
         desk = self._desk
-        while desk is not None and (batch := desk.next_batch()) is not None:
+        while desk is not None and (batch := self._next_batch(desk)) is not None:
             accepted = self._deliver(batch)
             if self.stop_signal.is_set():
                 # Given up while the sink was busy: nothing of that call may be persisted.
@@ -123,8 +146,45 @@ class Coordinator(Actor):
                 continue
             position = attrs.evolve(position, sink_position=self._sink_position())
             self._checkpoint.send(Processed(self.address, position))
-        if self._stopping and (desk is None or desk.idle):
+        midway = self._reading is not None and self._reading.midway
+        if self._stopping and (desk is None or (desk.resting and not midway)):
             self._leave()
+
+    def _next_batch(self, desk: Desk[Address]) -> Batch | None:
+        """The next batch, once the reader's chunks and ranges have had their turn."""
+        if self._reading is not None and desk.resting:
+            self._serve_reader(self._reading, desk)
+            if self._reading.exclusive or self.stop_signal.is_set():
+                return None
+            for table in self._reading.to_announce():
+                with self._in_sink():
+                    self._sink.await_backfill(table.schema, table.table)
+        return desk.next_batch()
+
+    def _serve_reader(self, reading: Reading, desk: Desk[Address]) -> None:
+        """Make the calls of the sink that are due between two batches."""
+        front = desk.front
+        if isinstance(front, SchemaChangeGroup) and front.gtid not in desk.watermark:
+            reading.redo_stale(front)
+        while not self.stop_signal.is_set():
+            call = reading.next_call(self.address, desk.watermark, stopping=self._stopping)
+            if call is None:
+                return
+            if isinstance(call, EmitChunk):
+                self._emit(reading, call)
+            else:
+                with self._in_sink():
+                    differences = self._sink.compare_range(
+                        call.shape, call.rows, call.after, final=call.final
+                    )
+                reading.compared(differences)
+
+    def _emit(self, reading: Reading, chunk: EmitChunk) -> None:
+        began = time.monotonic()
+        with self._in_sink():
+            self._sink.handle_snapshot(chunk.changes, chunk.meta)
+        if not self.stop_signal.is_set():
+            reading.emitted(chunk, time.monotonic() - began)
 
     def _leave(self) -> None:
         """End; a refusal that still waits for the disk is told in any case."""
@@ -158,6 +218,9 @@ class Coordinator(Actor):
             accepted = len(batch.entries)
         except Halted as verdict:
             self._refusal = verdict.halt
+        finally:
+            for changes in batch.spooled:
+                changes.release()
         self._settling = _summary(batch, accepted, time.monotonic() - began)
         for place, item in batch.calls:
             if place < accepted and isinstance(item, SchemaChangeGroup):
@@ -166,9 +229,15 @@ class Coordinator(Actor):
 
     def _calls(self, batch: Batch) -> Iterator[int]:
         """Before each call of the sink: how many entries are accepted so far."""
+        spooled = batch.spooled
+        for changes in spooled:
+            # To write gigabytes takes long: who still reads does not hang.
+            changes.on_read(partial(self.busy.again, BUSY_WITH_SINK))
         if self._whole_batches and batch.calls:
             yield batch.calls[0][0]
             self._sink.handle_batch([item for _, item in batch.calls])
+            for changes in spooled:
+                changes.conclude()
             return
         handle_transaction, began_again = self._sink.handle_transaction, self.busy.again
         for place, item in batch.calls:
@@ -176,6 +245,8 @@ class Coordinator(Actor):
             began_again(BUSY_WITH_SINK)
             if isinstance(item, Transaction):
                 handle_transaction(item)
+                if spooled and isinstance(item.changes, SpooledChanges):
+                    item.changes.conclude()
             else:
                 self._sink.handle_schema_changes(item.changes)
 

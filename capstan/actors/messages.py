@@ -11,6 +11,10 @@ from capstan.core.binlog.framing import Packets
 from capstan.core.changes import SchemaChangeGroup, Transaction
 from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidSet
+from capstan.core.halts import HaltReason
+from capstan.core.snapshot.primary_key import Key
+from capstan.core.snapshot.progress import SnapshotState
+from capstan.core.tables import TableName, TableShape
 from capstan.core.watermark import Position
 from capstan.runtime import Address
 
@@ -36,9 +40,26 @@ class PositionIs:
 
     The answer to `SinkOpened`, and to `PositionWanted` once the sink's own position has been
     reconciled with the store's (D12); the coordinator hears it first.
+
+    Attributes:
+        position: Where the stream starts.
+        seed_wanted: Nothing is stored yet and a backfill is configured: the stream starts at what
+            the server has executed by now, and that is seeded first (R62-R64).
     """
 
     position: Position
+    seed_wanted: bool = False
+
+
+@attrs.frozen
+class SeedWanted:
+    """Connection → Checkpoint: persist this as the first position (P0); never replaces one (R67).
+
+    Answered by `PositionIs`, which the coordinator hears too.
+    """
+
+    reply_to: Address
+    executed: GtidSet
 
 
 @attrs.frozen
@@ -61,6 +82,20 @@ class StreamOpened:
 
     number: tuple[int, int]
     epoch: Epoch
+
+
+@attrs.frozen
+class StreamOn:
+    """Assembler → Coordinator: what is assembled from now on comes from this server (D3)."""
+
+    server_uuid: str
+
+
+@attrs.frozen
+class StreamLost:
+    """Connection → Assembler: nothing more of this dump will come; let the half-built go now."""
+
+    number: tuple[int, int]
 
 
 @attrs.frozen(repr=False)
@@ -112,3 +147,175 @@ class ReadOn:
     """Connection → itself: read the next piece of this epoch."""
 
     number: tuple[int, int]
+
+
+# -- the backfill ----------------------------------------------------------------------------------
+#
+# A reader's messages carry its incarnation; those about a chunk also the ticket of the order. What
+# an older reader or order still sends is dropped by `core.snapshot.snapshot_desk`.
+
+
+@attrs.frozen
+class SnapshotIs:
+    """Checkpoint → Coordinator: the durable state of the backfill, ahead of the first position."""
+
+    state: SnapshotState | None
+
+
+@attrs.frozen
+class SaveSnapshot:
+    """Coordinator → Checkpoint: persist this state of the backfill."""
+
+    reply_to: Address
+    state: SnapshotState
+
+
+@attrs.frozen
+class SnapshotSaved:
+    """Checkpoint → Coordinator: the state is on disk."""
+
+    state: SnapshotState
+
+
+@attrs.frozen
+class ReaderReady:
+    """ChunkReader → Coordinator: a new incarnation can read; sent once, before anything else."""
+
+    reply_to: Address
+    incarnation: int
+
+
+@attrs.frozen
+class TablesWanted:
+    """Coordinator → ChunkReader: once, at P0: which tables are there to backfill (D11)?"""
+
+
+@attrs.frozen
+class TablesResolved:
+    """ChunkReader → Coordinator: these; each of them can be backfilled."""
+
+    incarnation: int
+    server_uuid: str
+    tables: tuple[TableName, ...]
+
+
+@attrs.frozen(repr=False)
+class ChunkWanted:
+    """Coordinator → ChunkReader: read the next chunk of a table; replaces the order before.
+
+    Attributes:
+        ticket: To be named in everything that is said about this chunk.
+        table: Which table.
+        after: The key that the chunk begins behind; None for the table's beginning.
+        for_comparison: Whether it is a range of a verification: what is refused is told then, and
+            halts nothing.
+    """
+
+    ticket: int
+    table: TableName
+    after: Key | None
+    for_comparison: bool = False
+
+
+@attrs.frozen
+class PinAsked:
+    """ChunkReader → Coordinator: may the view be taken now? Asked before every attempt."""
+
+    incarnation: int
+    ticket: int
+    server_uuid: str
+
+
+@attrs.frozen
+class PinGranted:
+    """Coordinator → ChunkReader: yes; from now on changes of the table are held."""
+
+    ticket: int
+
+
+@attrs.frozen
+class PinMissed:
+    """ChunkReader → Coordinator: the attempt failed; nothing needs to be held for it."""
+
+    incarnation: int
+    ticket: int
+
+
+@attrs.frozen
+class ViewPinned:
+    """ChunkReader → Coordinator: the view shows exactly this set (G)."""
+
+    incarnation: int
+    ticket: int
+    position: GtidSet
+
+
+@attrs.frozen(repr=False)
+class ChunkRead:
+    """ChunkReader → Coordinator: the rows of the view.
+
+    Attributes:
+        shape: The table as it was pinned.
+        rows: In key order, without the row that only tells that more follow.
+        final: No row follows.
+    """
+
+    incarnation: int
+    ticket: int
+    shape: TableShape
+    rows: list[tuple[object, ...]]
+    final: bool
+
+
+@attrs.frozen
+class LookAtGate:
+    """Coordinator → itself: look whether a chunk has waited too long (D6)."""
+
+
+@attrs.frozen
+class PurgedWanted:
+    """Coordinator → ChunkReader: which transactions has the server purged?"""
+
+
+@attrs.frozen
+class PurgedIs:
+    """ChunkReader → Coordinator: gtid_purged, read afresh."""
+
+    incarnation: int
+    purged: GtidSet
+
+
+# -- a verification -------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class VerifyWanted:
+    """Whoever asks → Coordinator: compare source and sink; the outcome goes to the board.
+
+    Attributes:
+        number: Names this verification there; one that runs already is given up.
+    """
+
+    number: int
+
+
+@attrs.frozen
+class SurveyWanted:
+    """Coordinator → ChunkReader: which tables are there, and which cannot be read exactly?"""
+
+
+@attrs.frozen
+class SurveyMade:
+    """ChunkReader → Coordinator: each table, and why not (None: it can)."""
+
+    incarnation: int
+    tables: tuple[tuple[TableName, HaltReason | None], ...]
+
+
+@attrs.frozen
+class CaptureRefused:
+    """ChunkReader → Coordinator: a range that is to be compared cannot be read."""
+
+    incarnation: int
+    ticket: int
+    reason: HaltReason

@@ -7,14 +7,13 @@ set has no anchor (D13).
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import click
 
-from capstan.cli.console import config_file, end_halted, gtid_set, load, refuse
+from capstan.cli.console import config_file, gtid_set, load, refuse
+from capstan.cli.held_edges import halts_told, held
 from capstan.cli.server_look import judged, linked, stored_position
 from capstan.config import Config
 from capstan.core.gtid import GtidSet
@@ -41,7 +40,7 @@ def show(file: Path) -> None:
     May be used beside a running pipeline. Everything is null when nothing is stored yet.
     """
     store = load(file).store
-    with _halts_told():
+    with halts_told():
         try:
             position, tables = stored_position(store), store.load_tables()
         finally:
@@ -73,7 +72,7 @@ def set_position(file: Path, text: str | None, *, current: bool) -> None:
     if (text is None) == (not current):
         refuse("give either GTIDSET or --current")
     given = None if text is None else gtid_set(text)
-    with _held(load(file)) as config:
+    with held(load(file)) as config:
         wanted = _accepted(config, given)
         _write(config, wanted)
 
@@ -87,7 +86,7 @@ def add(file: Path, text: str) -> None:
     What is in GTIDSET counts as processed from now on, beside what is stored already.
     """
     more = gtid_set(text)
-    with _held(load(file)) as config:
+    with held(load(file)) as config:
         position = reconcile(stored_position(config.store), config.sink.position())
         wanted = _accepted(config, position.watermark | more)
         _write(config, wanted)
@@ -100,29 +99,9 @@ def accept_tables(file: Path) -> None:
 
     The past of the new tables, up to the stored position, stays missing.
     """
-    with _held(load(file)) as config:
+    with held(load(file)) as config:
         config.store.save_tables(config.tables.texts)
     click.echo(f"tables: {', '.join(config.tables.texts)}")
-
-
-@contextmanager
-def _halts_told() -> Iterator[None]:
-    try:
-        yield
-    except Halted as verdict:
-        end_halted(verdict.halt)
-
-
-@contextmanager
-def _held(config: Config) -> Iterator[Config]:
-    """The configuration, its store held against every pipeline; both edges closed at the end."""
-    with _halts_told():
-        try:
-            config.store.hold()
-            yield config
-        finally:
-            config.sink.close()
-            config.store.close()
 
 
 def _accepted(config: Config, wanted: GtidSet | None) -> GtidSet:

@@ -9,8 +9,11 @@ import click
 
 from capstan.cli.check_command import check
 from capstan.cli.console import value_free
+from capstan.cli.inspect_command import inspect
 from capstan.cli.position_commands import checkpoint
 from capstan.cli.run_command import run
+from capstan.cli.snapshot_commands import snapshot
+from capstan.cli.verify_command import verify
 from capstan.version import __version__
 
 
@@ -27,7 +30,7 @@ class _Program(click.Group):
     cls=_Program,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 2 usage or configuration, 3 halted (the halt as one JSON line on "
-    "standard error), 1 a crash.",
+    "standard error), 4 not identical (verify), 1 a crash.",
 )
 @click.version_option(__version__, prog_name="capstan")
 def main() -> None:
@@ -57,3 +60,6 @@ def demo(seconds: float, seed: int | None, *, keep: bool) -> None:
 main.add_command(run)
 main.add_command(check)
 main.add_command(checkpoint)
+main.add_command(snapshot)
+main.add_command(verify)
+main.add_command(inspect)

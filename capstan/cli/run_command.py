@@ -27,7 +27,9 @@ from capstan.pipeline import Pipeline
 @click.command()
 @config_file
 @click.option(
-    "--until", metavar="GTIDSET", help="End when every transaction of this set is processed."
+    "--until",
+    metavar="GTIDSET",
+    help="End when every transaction of this set is processed and the backfill, if any, complete.",
 )
 def run(file: Path, until: str | None) -> None:
     """Stream into the sink until stopped, halted or done.
@@ -41,7 +43,7 @@ def run(file: Path, until: str | None) -> None:
     pipeline = Pipeline(config)
     with StopSignals(pipeline.request_stop) as signals:
         try:
-            done = _stream(pipeline, wanted)
+            done = _stream(pipeline, wanted, backfills=config.snapshot is not None)
         except ConfigError as error:
             refuse(str(error))
         except PipelineHalted as verdict:
@@ -55,9 +57,11 @@ def run(file: Path, until: str | None) -> None:
         end_by(signals.received)
 
 
-def _stream(pipeline: Pipeline, wanted: GtidSet | None) -> bool:
+def _stream(pipeline: Pipeline, wanted: GtidSet | None, *, backfills: bool) -> bool:
     with pipeline:
-        return pipeline.wait() if wanted is None else pipeline.wait_for(wanted)
+        if wanted is None:
+            return pipeline.wait()
+        return (not backfills or pipeline.wait_snapshot()) and pipeline.wait_for(wanted)
 
 
 def _left_behind(pipeline: Pipeline) -> bool:

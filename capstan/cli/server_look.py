@@ -15,10 +15,10 @@ from capstan.config import Config
 from capstan.core.halts import Halt, HaltReason, halted
 from capstan.core.preflight import ServerFacts, position_verdict
 from capstan.core.watermark import Position
-from capstan.pipeline import live_source
 from capstan.sources.base import Link, LinkLost
 from capstan.sources.redial import Settling
 from capstan.stores.base import Store
+from capstan.wiring import live_source
 
 
 def stored_position(store: Store) -> Position | None:

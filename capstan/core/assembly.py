@@ -9,6 +9,7 @@ How it works: `open()` begins an epoch at a watermark, `feed()` takes whole even
 they finished. Its loop is the hot path: header, checksum, one look in the table, one action.
 """
 
+from collections.abc import Callable
 from itertools import islice
 from struct import Struct
 from struct import error as too_short
@@ -17,77 +18,59 @@ from zlib import crc32
 
 import attrs
 
-from capstan.core.binlog import (
-    checksum,
-    log_events,
-    payload,
-    row_compiler,
-    statements,
-    table_map,
-)
+from capstan.core.binlog import checksum, log_events, payload, statements
 from capstan.core.binlog.checksum import RESIDUE, STEP
 from capstan.core.binlog.framing import Packets
 from capstan.core.binlog.header import IGNORABLE, SIZE, EventType, type_name, unpack_header
 from capstan.core.binlog.log_events import corrupt
-from capstan.core.binlog.row_compiler import RowDecoder
-from capstan.core.changes import (
-    Changes,
-    Committed,
-    Op,
-    PositionLog,
-    RowsChunk,
-    SchemaChangeGroup,
-    Transaction,
-)
+from capstan.core.changes import Changes, Committed, PositionLog, SchemaChangeGroup, Transaction
 from capstan.core.dispatch import Action, Row, dispatch_rows
 from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidAccumulator, GtidSet
 from capstan.core.halts import Halt, Halted, HaltReason, halted
 from capstan.core.limits import Budget
+from capstan.core.row_keeping import RowKeeper
 from capstan.core.schema_naming import Namer
 from capstan.core.shapes import SHAPES, STATEMENT_SHAPES, Cell, Shape, State
+from capstan.core.spooling import OpenSpool, SpooledChanges, nowhere
 from capstan.core.tables import CaptureList
 from capstan.core.watermark import Anchor
 
 Item = Transaction | SchemaChangeGroup
 
-_OPS: Final[dict[int, Op]] = {
-    EventType.WRITE_ROWS: Op.INSERT,
-    EventType.UPDATE_ROWS: Op.UPDATE,
-    EventType.DELETE_ROWS: Op.DELETE,
-    EventType.WRITE_ROWS_V1: Op.INSERT,
-    EventType.UPDATE_ROWS_V1: Op.UPDATE,
-    EventType.DELETE_ROWS_V1: Op.DELETE,
-}
-_STATEMENT_END: Final = 1
-_DUMMY_TABLE: Final = b"\xff\xff\xff\0\0\0"
-_MAX_SHAPES: Final = 4096
 _NO_CHANGES: Final = Changes()
 _WRAP: Final = 0xFFFFFFFF
 _QUERY: Final = int(EventType.QUERY)
 _SECONDS: Final = Struct("<I").unpack_from
 
 
-class Fold:
-    """Assembles one stream after another for one capture list."""
+class _GivenUpError(Exception):
+    """Whoever feeds the fold wants to end; never leaves it."""
 
-    _chunks: list[RowsChunk]
-    _ddl: statements.Statement | None
-    _tables: dict[bytes, RowDecoder | None]
-    _savepoints: dict[str, int]
-    _held: int
-    _rows_held: int
+
+class Fold(RowKeeper):
+    """Assembles one stream after another for one capture list.
+
+    Args:
+        capture: The capture list.
+        budget: What one transaction may take.
+        open_spool: Opens a place for what is over the memory budget.
+
+    Attributes:
+        halt: The verdict, once there is one.
+        given_up: Asked now and then while one event keeps the fold busy: whether to drop it.
+    """
+
     _group: Committed
-    _in_group: bool
     _statement: statements.Statement
     _carried_out: bool
 
-    def __init__(self, capture: CaptureList, budget: Budget) -> None:
+    def __init__(
+        self, capture: CaptureList, budget: Budget, open_spool: OpenSpool = nowhere
+    ) -> None:
+        super().__init__(capture, budget, open_spool)
         self.halt: Halt | None = None
-        self._tables, self._savepoints = {}, {}
-        self._capture = capture
-        self._budget = budget
-        self._known: dict[bytes, RowDecoder | None] = {}
+        self.given_up: Callable[[], bool] = lambda: False
         self._rows = dispatch_rows(self._bound)
         self.open(Epoch(start=GtidSet(), server_uuid=""))
 
@@ -100,17 +83,22 @@ class Fold:
 
     def open(self, epoch: Epoch) -> None:
         """Begin a new epoch; what an older one left half-built is gone, a halt included."""
+        self.close()
         self.halt = None
         self._epoch = epoch
         self._namer = Namer(self._capture, epoch.folds_names)
         self._anchor = epoch.anchor
-        self._row = self._rows[State.UNOPENED]
         self._checksums = epoch.checksums
         self._processed = GtidAccumulator(epoch.start)
         self._log: PositionLog | None = None
         self._out: list[Item] = []
         self._offset = 0
+
+    def close(self) -> None:
+        """Throw the half-built away, and whatever it holds outside memory."""
+        self._row = self._rows[State.UNOPENED]
         self._discard()
+        self._drop_spool()
 
     @property
     def building(self) -> bool:
@@ -135,6 +123,8 @@ class Fold:
         except too_short:
             # Lengths are looked at before they are used, but for the header's own.
             self._latch(corrupt("an event shorter than its header").halt)
+        except _GivenUpError:
+            self.close()
         finished, self._out = self._out, []
         return finished
 
@@ -142,8 +132,8 @@ class Fold:
         if self._in_group:
             halt = attrs.evolve(halt, detail=f"{halt.detail}; under {self._group.gtid}")
         self.halt = halt
+        self.close()
         self._row = self._rows[State.HALTED]
-        self._discard()
 
     def _run(self, packets: Packets) -> None:
         data, bounds, gap = packets.data, packets.bounds, packets.gap
@@ -270,17 +260,22 @@ class Fold:
     def _release(self, _data: bytes, _start: int, _end: int) -> None:
         """The terminator: the transaction leaves whole, empty or not (R1, R2, R34)."""
         log, index = self._advance()
-        chunks, ddl = self._chunks, self._ddl
+        held, ddl = self._rows_held, self._ddl
+        if not held:
+            changes = _NO_CHANGES
+        elif self._spool is None:
+            changes = Changes(self._chunks, held)
+        else:
+            changes = self._spooled_changes(self._spool)
         if ddl is not None:
-            self._out.append(self._schema_group(ddl, log, index, rows_follow=bool(chunks)))
-        if chunks or ddl is None:
-            changes = Changes(chunks, self._rows_held) if chunks else _NO_CHANGES
+            self._out.append(self._schema_group(ddl, log, index, rows_follow=bool(held)))
+        if held or ddl is None:
             self._out.append(Transaction(self._group, changes, log, index))
         self._discard()
 
     def _release_rolled_back(self, data: bytes, start: int, end: int) -> None:
         """Release a block without rows as empty; one with rows is refused (D18)."""
-        if self._chunks or self._ddl is not None:
+        if self._rows_held or self._ddl is not None:
             raise halted(
                 HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, "ROLLBACK of a block that holds rows"
             )
@@ -320,82 +315,15 @@ class Fold:
             rows_follow,
         )
 
-    def _discard(self) -> None:
-        """Nothing is half-built."""
-        self._in_group = False
-        self._chunks = []
-        self._ddl = None
-        self._held = self._rows_held = 0
-        self._tables.clear()
-        self._savepoints.clear()
-
-    # -- rows ----------------------------------------------------------------------------------
-
-    def _map_table(self, data: bytes, start: int, end: int) -> None:
-        """Learn what rows under this table id look like, until the statement ends."""
-        if end - start < 8:
-            raise corrupt("TABLE_MAP truncated")
-        body = data[start + 8 : end]
-        try:
-            decoder = self._known[body]
-        except KeyError:
-            decoder = self._learn(body)
-        if self._tables.setdefault(data[start : start + 6], decoder) is not decoder:
-            raise halted(
-                HaltReason.EVENT_ORDER_INVALID, "one table id with two shapes in one statement"
-            )
-
-    def _learn(self, body: bytes) -> RowDecoder | None:
-        """The decoder for one distinct table map; None outside the capture list."""
-        schema, table = table_map.peek_name(body)
-        decoder = None
-        if self._capture.covers(schema, table):
-            decoder = row_compiler.compile_rows(table_map.parse(body))
-        if len(self._known) >= _MAX_SHAPES:
-            self._known.clear()
-        self._known[body] = decoder
-        return decoder
-
-    def _buffer_rows(self, code: int) -> Action:
-        """Decode and keep the rows of a captured table; nothing leaves yet (R10)."""
-        op, version1 = _OPS[code], code < EventType.WRITE_ROWS
-        pairs = op is Op.UPDATE
-        tables, limit = self._tables, self._budget.limit
-
-        def buffer(data: bytes, start: int, end: int) -> None:
-            if end - start < 8:
-                raise corrupt("ROWS truncated")
-            decoder = self._decoder(data, start)
-            if decoder is not None:
-                self._held = held = self._held + end - start
-                if held > limit:
-                    raise self._budget.exceeded(held)
-                images = decoder.images(data, start + 8, end, pairs, version1)
-                if images:
-                    self._chunks.append(RowsChunk(op, decoder.shape, images))
-                    self._rows_held += len(images) >> pairs
-            if data[start + 6] & _STATEMENT_END:
-                tables.clear()
-
-        return buffer
-
-    def _decoder(self, data: bytes, start: int) -> RowDecoder | None:
-        """Of the rows whose event begins here; None outside the capture list."""
-        try:
-            return self._tables[data[start : start + 6]]
-        except KeyError:
-            # Only the empty event that ends a statement may come without a table map.
-            if data[start : start + 6] == _DUMMY_TABLE:
-                return None
-            raise halted(HaltReason.TABLE_MAP_MISSING, "rows without their table map") from None
+    # -- savepoints ----------------------------------------------------------------------------
 
     def _mark_savepoint(self, _data: bytes, _start: int, _end: int) -> None:
         """Remember how many rows stood before the savepoint (D19)."""
-        self._savepoints[self._statement.savepoint] = len(self._chunks)
+        self._savepoints[self._statement.savepoint] = self._rows_held
 
     def _roll_back_to(self, _data: bytes, _start: int, _end: int) -> None:
         """Nothing when no rows came since the savepoint, else refused (D19)."""
-        if self._savepoints.get(self._statement.savepoint, 0) != len(self._chunks):
+        if self._savepoints.get(self._statement.savepoint, 0) != self._rows_held:
             raise halted(
                 HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, "ROLLBACK TO a savepoint before rows"
             )
@@ -418,23 +346,35 @@ class Fold:
         """Halt `statement_based_change`: rows changed and their images are not here (D21)."""
         raise halted(HaltReason.STATEMENT_BASED_CHANGE, "a change without row images")
 
-    def _refuse_partial_rows(self, data: bytes, start: int, _end: int) -> None:
-        """Halt `row_image_not_full` for a captured table; pass over for any other."""
-        decoder = self._decoder(data, start)
-        if decoder is not None:
-            name = f"{decoder.shape.schema}.{decoder.shape.table}"
-            raise halted(HaltReason.ROW_IMAGE_NOT_FULL, f"partial JSON update of {name}")
+    # -- compressed transactions ---------------------------------------------------------------
 
     def _open_payload(self, data: bytes, start: int, end: int) -> State:
         """Fold the events inside, which must be the whole rest of this group (D22)."""
-        inside = payload.open_payload(data, start, end, self._budget.limit)
-        outside, self._row = self._checksums, self._rows[State.STARTED]
-        self._checksums = False
-        self._run(inside)
+        finished, outside = len(self._out), self._checksums
+        self._checksums, self._row = False, self._rows[State.STARTED]
+        try:
+            self._run_inside(data, start, end)
+        except BaseException:
+            # What ended inside the payload is good only if all of the payload is.
+            self._take_back(finished)
+            raise
         self._checksums = outside
+        return State.OUTSIDE
+
+    def _run_inside(self, data: bytes, start: int, end: int) -> None:
+        for inside in payload.open_payload(data, start, end):
+            if self.given_up():
+                raise _GivenUpError
+            self._run(inside)
         if self._in_group:
             raise halted(HaltReason.EVENT_ORDER_INVALID, "a payload that holds half a transaction")
-        return State.OUTSIDE
+
+    def _take_back(self, finished: int) -> None:
+        """Drop what was finished behind the first `finished` items."""
+        for item in self._out[finished:]:
+            if isinstance(item, Transaction) and isinstance(item.changes, SpooledChanges):
+                item.changes.release()
+        del self._out[finished:]
 
 
 def _unknown(code: int, flags: int) -> Shape:

@@ -8,7 +8,7 @@ are one object per table shape, shared by all its rows. Statement text does not 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple, overload
+from typing import Any, ClassVar, Final, Literal, NamedTuple, overload
 
 import attrs
 
@@ -164,9 +164,14 @@ class RowsChunk:
 
 
 class Changes(Sequence[Change]):
-    """A sized, indexable, re-iterable sequence of changes over row chunks; made on demand."""
+    """A sized, indexable, re-iterable sequence of changes over row chunks; made on demand.
+
+    Attributes:
+        spooled: Whether they lie on disk, and are good until the sink returns only.
+    """
 
     __slots__ = ("_chunks", "_length")
+    spooled: ClassVar[bool] = False
 
     def __init__(self, chunks: Sequence[RowsChunk] = (), length: int | None = None) -> None:
         """Take chunks of one change and more each.
@@ -201,6 +206,10 @@ class Changes(Sequence[Change]):
             index += self._length
         if not 0 <= index < self._length:
             raise IndexError("change index out of range")
+        return self._change(index)
+
+    def _change(self, index: int) -> Change:
+        """The change at `index` (0 ≤ index < len)."""
         for chunk in self._chunks:
             if index < len(chunk):
                 return chunk.change(index)

@@ -8,16 +8,35 @@ advances without the sink (R32-R35). Nothing here calls a sink, a store or a clo
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import attrs
 
 from capstan.core.changes import SchemaChangeGroup, Transaction
 from capstan.core.gtid import GtidAccumulator, GtidSet
+from capstan.core.spooling import SpooledChanges
 from capstan.core.watermark import Anchor, Position
 
 Item = Transaction | SchemaChangeGroup
 Sender = TypeVar("Sender")
+
+
+class Gate(Protocol):
+    """What a backfill has to say about the stream; see `core.snapshot.snapshot_desk`."""
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is to be asked at all."""
+
+    def holds(self, item: Item) -> bool:
+        """Whether the item, and all behind it, has to wait for a chunk (D6)."""
+
+    def judged(self, item: Item) -> Item:
+        """The item as the sink may see it.
+
+        Raises:
+            Halted: `snapshot_schema_drifted` (D9), only ever for a schema change.
+        """
 
 
 @attrs.frozen(repr=False, eq=False)
@@ -44,12 +63,14 @@ class Batch:
         calls: Those that the sink gets, with their places in `entries`.
         server_uuid: The server they were read from.
         skipped: How many items were already processed.
+        spooled: The changes among `calls` that have to be let go after the sink's call.
     """
 
     entries: tuple[Item, ...]
     calls: tuple[tuple[int, Item], ...]
     server_uuid: str
     skipped: int
+    spooled: tuple[SpooledChanges, ...] = ()
 
 
 class Desk(Generic[Sender]):
@@ -58,12 +79,14 @@ class Desk(Generic[Sender]):
     Args:
         start: The position that the store holds.
         max_batch: Items settled together at most.
+        gate: A backfill that runs while the stream goes on.
     """
 
-    def __init__(self, start: Position, max_batch: int) -> None:
+    def __init__(self, start: Position, max_batch: int, gate: Gate | None = None) -> None:
         self._settled = start.watermark
         self._taken = GtidAccumulator(start.watermark)
         self._max_batch = max_batch
+        self._gate = gate
         self._queue: deque[Piece[Sender]] = deque()
         self._place = 0
         self._finished: list[Sender] = []
@@ -72,37 +95,64 @@ class Desk(Generic[Sender]):
     @property
     def idle(self) -> bool:
         """True when nothing is queued and nothing is out."""
-        return not self._queue and self._out is None and not self._finished
+        return not self._queue and self.resting
+
+    @property
+    def resting(self) -> bool:
+        """True when nothing is out; what is queued then is held by the gate."""
+        return self._out is None and not self._finished
+
+    @property
+    def front(self) -> Item | None:
+        """The item that comes next; None when nothing is queued."""
+        return self._queue[0].items[self._place] if self._queue else None
 
     def arrive(self, piece: Piece[Sender]) -> None:
         """Queue finished items."""
         self._queue.append(piece)
 
     def next_batch(self) -> Batch | None:
-        """Form the next batch; None while one is out or nothing is queued."""
+        """Form the next batch; None while one is out, nothing is queued or the gate holds.
+
+        Raises:
+            Halted: What the gate refuses; everything in front of it is settled by then.
+        """
         if self._out is not None or not self._queue:
             return None
         server_uuid = self._queue[0].server_uuid
+        gate = None if self._gate is None or not self._gate.active else self._gate
+        taken = self._take(server_uuid) if gate is None else self._take_gated(server_uuid, gate)
+        if not taken:
+            return None
         entries: list[Item] = []
         calls: list[tuple[int, Item]] = []
+        spooled: list[SpooledChanges] = []
         skipped = 0
-        for item in self._take(server_uuid):
+        for item in taken:
             if isinstance(item, Transaction):
                 uuid, tag, number, _commit, _arrived = item.committed
                 if not self._taken.add(uuid, tag, number):
                     skipped += 1
                     continue
-                if item.changes:
-                    calls.append((len(entries), item))
+                changes = item.changes
+                if changes:
+                    seen = item if gate is None else _seen(item, gate)
+                    if seen.changes:
+                        calls.append((len(entries), seen))
+                    if changes.spooled:
+                        assert isinstance(changes, SpooledChanges)
+                        spooled.append(changes)
             else:
                 if not self._is_new(item):
                     skipped += 1
                     continue
+                if gate is not None:
+                    gate.judged(item)
                 concerned = _concerned(item)
                 if concerned is not None:
                     calls.append((len(entries), concerned))
             entries.append(item)
-        self._out = Batch(tuple(entries), tuple(calls), server_uuid, skipped)
+        self._out = Batch(tuple(entries), tuple(calls), server_uuid, skipped, tuple(spooled))
         return self._out
 
     def _is_new(self, group: SchemaChangeGroup) -> bool:
@@ -123,6 +173,24 @@ class Desk(Generic[Sender]):
                 break
             self._finished.append(self._queue.popleft().sender)
             self._place = 0
+        return taken
+
+    def _take_gated(self, server_uuid: str, gate: Gate) -> list[Item]:
+        """Take no further than the gate lets; a schema change only comes first (it may halt)."""
+        taken: list[Item] = []
+        while self._queue and self._queue[0].server_uuid == server_uuid:
+            items = self._queue[0].items
+            item = items[self._place]
+            held = item.gtid not in self._settled and gate.holds(item)
+            if held or (taken and isinstance(item, SchemaChangeGroup)):
+                break
+            taken.append(item)
+            self._place += 1
+            if self._place == len(items):
+                self._finished.append(self._queue.popleft().sender)
+                self._place = 0
+            if len(taken) == self._max_batch:
+                break
         return taken
 
     def accepted(self, count: int) -> Position | None:
@@ -158,6 +226,13 @@ class Desk(Generic[Sender]):
     def watermark(self) -> GtidSet:
         """Everything accepted so far."""
         return self._settled
+
+
+def _seen(transaction: Transaction, gate: Gate) -> Transaction:
+    """What the sink gets to see of it."""
+    judged = gate.judged(transaction)
+    assert isinstance(judged, Transaction)
+    return judged
 
 
 def _moves(item: Item) -> bool:

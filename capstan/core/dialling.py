@@ -27,6 +27,7 @@ class Event(Enum):
     CREDIT_SPENT = auto()
     POSITION_KNOWN = auto()
     ESTABLISHED = auto()
+    SEEDED = auto()
     FAILED = auto()
     WAITED = auto()
 
@@ -52,6 +53,7 @@ TRANSITIONS: Final[dict[Phase, dict[Event, tuple[Phase, Step]]]] = {
     Phase.DIALLING: {
         Event.CREDIT_GRANTED: (Phase.DIALLING, Step.NOTHING),
         Event.ESTABLISHED: (Phase.STREAMING, Step.READ),
+        Event.SEEDED: (Phase.ASKING, Step.NOTHING),
         Event.FAILED: (Phase.BACKING_OFF, Step.BACK_OFF),
     },
     Phase.STREAMING: {

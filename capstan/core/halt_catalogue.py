@@ -157,7 +157,8 @@ _START: Final = dict(
             "The capture list names more than it did in the run before. What happened to the new "
             "tables until now was passed over and will not come.",
             "If their past may be missing, run `capstan checkpoint accept-tables FILE.toml`; else "
-            "set `tables` back, or start anew with an empty store and an empty sink.",
+            "name them in `[snapshot]` and run `capstan snapshot redo FILE.toml` (where a backfill "
+            "has begun), set `tables` back, or start anew with an empty store and an empty sink.",
         ),
         _row(
             HaltReason.PRECONDITION_QUERY_FAILED,
@@ -361,13 +362,11 @@ _STREAM: Final = dict(
         _row(
             HaltReason.ROW_IMAGE_NOT_FULL,
             Fault.SOURCE,
-            "A session logged a captured row without all its columns (its own "
-            "`binlog_row_image`), or only a part of a JSON value "
-            "(`binlog_row_value_options=PARTIAL_JSON`).",
-            "Let that application use `binlog_row_image=FULL` and an empty "
-            "`binlog_row_value_options`; `SET PERSIST binlog_row_value_options = ''` sets it for "
-            "new sessions. The logged transaction stays as it is: put it into the sink by your own "
-            "means and run `capstan checkpoint add FILE.toml GTID`.",
+            "A session logged a captured row without all its columns: it has a "
+            "`binlog_row_image` of its own.",
+            "Let that application use `binlog_row_image=FULL`. The logged transaction stays as it "
+            "is: put it into the sink by your own means and run "
+            "`capstan checkpoint add FILE.toml GTID`.",
         ),
         _row(
             HaltReason.UNSUPPORTED_TRANSACTION_SHAPE,
@@ -406,18 +405,19 @@ _STREAM: Final = dict(
         _row(
             HaltReason.TRANSACTION_TOO_LARGE,
             Fault.CONFIGURATION,
-            "One transaction holds more row data than the limits allow. Nothing of it was "
-            "delivered.",
-            "Raise `transaction_memory` in `[limits]`, and `transaction_bytes` if it is set, above "
-            "the size in the detail, and start again. The transaction comes again whole.",
+            "One transaction has more row events than `transaction_bytes` of `[limits]` allows. "
+            "Nothing of it was delivered.",
+            "Raise `transaction_bytes` above the size in the detail, or take it out, and start "
+            "again. The transaction comes again whole.",
         ),
         _row(
             HaltReason.SPOOL_FAILED,
             Fault.HOST,
-            "A large transaction could not be written to disk, or read back from it.",
+            "A transaction larger than `transaction_memory` of `[limits]` could not be written to "
+            "disk, or read back from it. It does not count as delivered.",
             "See to free space and rights in `spool_dir` of `[limits]` (by default the system's "
-            "folder for temporary files) and start again.",
-            since=None,
+            "folder for temporary files): it needs room for the largest transaction. Start again; "
+            "the transaction comes again whole.",
         ),
     )
 )
@@ -447,10 +447,9 @@ _DELIVERY: Final = dict(
             Fault.SINK,
             "A DDL statement may have changed rows that the mirror already holds. The server gave "
             "those rows their new values itself, and the binary log does not have them.",
-            "The old rows have to be read again from the source, which this version does not do. "
-            "Take the table out of `tables`, or begin a new mirror: move the mirror's and the "
-            "store's files away, run `capstan checkpoint set FILE.toml --current`, and fill the "
-            "old rows in by your own means.",
+            "Read the old rows again: name the table in `[snapshot]` (`tables`) and start again, "
+            "or, where it is named there already, run `capstan snapshot redo FILE.toml "
+            'SCHEMA.TABLE` first. `on_alter = "backfill"` in `[snapshot]` does so by itself.',
         ),
         _row(
             HaltReason.MIRROR_DRIFTED,

@@ -55,11 +55,10 @@ class Shape(Enum):
     XA_RESOLUTION = "QUERY XA, any other"
     DDL = "QUERY, self-committing"
     CREATE_SELECT = "QUERY CREATE … START TRANSACTION"
-    STATEMENT = "QUERY, a change as statement"
+    STATEMENT = "a change as statement"
     FOREIGN = "QUERY, transaction control not as the server writes it"
     TABLE_MAP = "TABLE_MAP"
     ROWS = "WRITE/UPDATE/DELETE_ROWS"
-    PARTIAL_ROWS = "PARTIAL_UPDATE_ROWS"
     ROWS_QUERY = "ROWS_QUERY"
     XID = "XID"
     XA_PREPARE = "XA_PREPARE"
@@ -104,7 +103,7 @@ SHAPES: Final[dict[int, Shape]] = {
     EventType.TRANSACTION_CONTEXT: Shape.IGNORABLE,
     EventType.VIEW_CHANGE: Shape.IGNORABLE,
     EventType.XA_PREPARE: Shape.XA_PREPARE,
-    EventType.PARTIAL_UPDATE_ROWS: Shape.PARTIAL_ROWS,
+    EventType.PARTIAL_UPDATE_ROWS: Shape.ROWS,
     EventType.TRANSACTION_PAYLOAD: Shape.PAYLOAD,
     EventType.HEARTBEAT_V2: Shape.HEARTBEAT,
     EventType.GTID_TAGGED: Shape.TAGGED_GTID,
@@ -162,7 +161,6 @@ def _block(state: State) -> dict[Shape, Cell]:
         **_stay(state, Shape.XA_START, Shape.XA_END),
         Shape.TABLE_MAP: Cell(state, "map_table"),
         Shape.ROWS: Cell(state, "buffer_rows"),
-        Shape.PARTIAL_ROWS: Cell(state, "refuse_partial_rows"),
         Shape.SAVEPOINT: Cell(state, "mark_savepoint"),
         Shape.RELEASE: Cell(state, "pass_over"),
         Shape.ROLLBACK_TO: Cell(state, "roll_back_to"),

@@ -19,7 +19,13 @@ from typing import Any, Self
 
 import attrs
 
-from capstan.core.changes import SchemaChange, SchemaChangeGroup, Transaction
+from capstan.core.changes import (
+    Change,
+    SchemaChange,
+    SchemaChangeGroup,
+    SnapshotMeta,
+    Transaction,
+)
 from capstan.core.gtid import Gtid, GtidSet
 from capstan.sinks.base import Item, Sink
 
@@ -64,6 +70,14 @@ class LoggedSink(Sink):
     def handle_schema_changes(self, changes: Sequence[SchemaChange]) -> None:
         """Hand them on, outside the log: the pipeline delivers batches."""
         self._sink.handle_schema_changes(changes)
+
+    def handle_snapshot(self, changes: Sequence[Change], meta: SnapshotMeta) -> None:
+        """Hand it on, outside the log: a chunk may come twice after a kill."""
+        self._sink.handle_snapshot(changes, meta)
+
+    def await_backfill(self, schema: str, table: str) -> None:
+        """Hand it on."""
+        self._sink.await_backfill(schema, table)
 
     def handle_batch(self, items: Sequence[Item]) -> None:
         """Log the call, hand it on, log that it returned."""

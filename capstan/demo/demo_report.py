@@ -22,6 +22,8 @@ class Report:
         restarts: How often the pipeline was killed and started again.
         deliveries: What the sink was given.
         comparison: The mirror against the source.
+        backfilled: Rows that came in chunks.
+        chunks: Chunks that they came in.
     """
 
     seed: int
@@ -29,6 +31,8 @@ class Report:
     restarts: int
     deliveries: Deliveries
     comparison: Comparison
+    backfilled: int
+    chunks: int
 
     @property
     def good(self) -> bool:
@@ -48,6 +52,7 @@ class Report:
                 f"rows: {deliveries.rows} changes mirrored; {comparison.rows} rows"
                 f" in {comparison.tables} tables compared"
             ),
+            f"backfill: {self.backfilled} rows of before, in {self.chunks} chunks meanwhile",
             (
                 f"restarts: {self.restarts} after SIGKILL; {deliveries.interrupted} of them during"
                 f" a delivery, of which {deliveries.recovered} had been committed"

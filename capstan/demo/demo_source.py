@@ -33,7 +33,6 @@ class DemoSource:
         user: The pipeline's account.
         password: Its password.
         server_id: The id the pipeline registers with.
-        start: What the server had executed before; None on a server that is ours from its start.
     """
 
     server: SqlServer
@@ -41,7 +40,6 @@ class DemoSource:
     user: str
     password: str = attrs.field(repr=False)
     server_id: int = _READER_ID
-    start: GtidSet | None = None
 
     def executed(self) -> GtidSet:
         """Everything the server has executed."""
@@ -56,7 +54,7 @@ class DemoSource:
                 cursor.execute(statement, arguments)
 
     def admit(self) -> None:
-        """Create the account: the binary log, its status, and SELECT on what is captured.
+        """Create the account: the binary log, its status, reading and briefly locking the shop.
 
         Raises:
             pymysql.err.MySQLError: The server refused.
@@ -64,7 +62,7 @@ class DemoSource:
         self._run(
             ("CREATE USER %s@'%%' IDENTIFIED BY %s", (self.user, self.password)),
             ("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO %s@'%%'", (self.user,)),
-            (f"GRANT SELECT ON {self.schemas.shop}.* TO %s@'%%'", (self.user,)),
+            (f"GRANT SELECT, LOCK TABLES ON {self.schemas.shop}.* TO %s@'%%'", (self.user,)),
         )
 
     def leave(self) -> None:
@@ -116,7 +114,6 @@ def _borrowed(server: SqlServer, password: str) -> Iterator[DemoSource]:
         password=password,
         server_id=_READER_ID + secrets.randbelow(1_000_000),
     )
-    source = attrs.evolve(source, start=source.executed())
     try:
         source.admit()
         yield source

@@ -30,6 +30,8 @@ class Progress:
         rows_per_second: Since the look before.
         lag_seconds: The age of the newest transaction in the mirror; None before the first.
         restarts: How often the pipeline was killed and started again.
+        backfilled: Rows of before in the mirror.
+        to_backfill: Rows of before in all, as they were counted at first.
     """
 
     phase: str
@@ -41,6 +43,8 @@ class Progress:
     rows_per_second: float
     lag_seconds: float | None
     restarts: int
+    backfilled: int
+    to_backfill: int
 
     @property
     def lag(self) -> str:
@@ -101,7 +105,8 @@ class PlainDisplay:
             f"{progress.seconds:5.1f} s  {progress.phase}: {progress.committed} transactions"
             f" committed, {progress.transactions} mirrored with {progress.rows} rows,"
             f" {progress.rows_per_second:.0f} rows/s, lag {progress.lag},"
-            f" {progress.restarts} restarts"
+            f" {progress.restarts} restarts,"
+            f" backfill {progress.backfilled} of {progress.to_backfill} rows"
         )
 
     def __enter__(self) -> Self:
@@ -166,6 +171,7 @@ def _drawn(progress: Progress) -> "Group":
         "rows/s": f"{progress.rows_per_second:.0f}",
         "lag": progress.lag,
         "restarts": str(progress.restarts),
+        "backfilled": f"{progress.backfilled} of {progress.to_backfill}",
     }
     for name in cells:
         table.add_column(name, justify="right", min_width=10)

@@ -51,12 +51,14 @@ class Plan:
         seed: Of the workload and of the moments of the kills.
         kills: How often the pipeline is killed.
         rate: Actions a second of each writer; None for as many as it can.
+        articles: Rows that are there before the pipeline is started.
     """
 
     seconds: float = 20.0
     seed: int = attrs.field(factory=new_seed)
     kills: int = 4
     rate: float | None = 50.0
+    articles: int = 200_000
 
     def kill_moments(self) -> list[float]:
         """Random moments, in seconds from the start, one in each of as many equal parts."""
@@ -162,9 +164,13 @@ class Demonstration:
             writers=_WRITERS,
             schemas=source.schemas,
             rate=self._plan.rate,
+            articles=self._plan.articles,
         )
+        self._display.say(f"filling a table with {self._plan.articles} rows")
+        workload.define()
         self._pipeline.start()
-        workload.prepare()
+        self._wait("begin", lambda: self._store.load_snapshot() is not None)
+        workload.furnish()
         with _running(workload):
             self._disturb(workload)
         self._catch_up(source, workload)
@@ -184,12 +190,10 @@ class Demonstration:
             'password = { file = "password" }\n'
             f"server_id = {source.server_id}\n"
             '[store]\nkind = "sqlite"\npath = "state.db"\n'
-            '[sink]\nkind = "sqlite"\npath = "mirror.db"\n',
+            '[sink]\nkind = "sqlite"\npath = "mirror.db"\n'
+            f'[snapshot]\ntables = ["{source.schemas.shop}.catalogue"]\n',
             encoding="utf-8",
         )
-        if source.start is not None:
-            self._store.save_watermark(source.start)
-            self._store.close()
 
     def _disturb(self, workload: Workload) -> None:
         """While the writers write, kill the pipeline at every moment of the plan.
@@ -217,19 +221,39 @@ class Demonstration:
             time.sleep(_TICK_SECONDS)
 
     def _catch_up(self, source: DemoSource, workload: Workload) -> None:
-        """Wait until the pipeline has processed everything that the source has executed."""
+        """Wait until the pipeline has backfilled and processed everything that the source has."""
         goal = source.executed()
+
+        def caught_up() -> bool:
+            self._show("catching up", workload)
+            state = self._store.load_snapshot()
+            processed = self._store.load_watermark() or GtidSet()
+            return state is not None and state.complete and goal <= processed
+
+        self._wait("catch up", caught_up)
+        self._show("caught up", workload)
+
+    def _wait(self, what: str, reached: Callable[[], bool]) -> None:
+        """Wait until the pipeline has reached something.
+
+        Raises:
+            PipelineEndedError: When it ends before, or takes too long.
+        """
         deadline = time.monotonic() + _CATCH_UP_SECONDS
-        while not goal <= (self._store.load_watermark() or GtidSet()):
+        while not reached():
             self._pipeline.check()
             if time.monotonic() > deadline:
                 raise PipelineEndedError(
                     code=EXIT_FAILED,
-                    lines=(f"the pipeline did not catch up within {_CATCH_UP_SECONDS:.0f} s",),
+                    lines=(f"the pipeline did not {what} within {_CATCH_UP_SECONDS:.0f} s",),
                 )
-            self._show("catching up", workload)
             time.sleep(_TICK_SECONDS)
-        self._show("caught up", workload)
+
+    def _backfilled(self) -> tuple[int, int]:
+        """Rows and chunks of the backfill that are in the mirror."""
+        state = self._store.load_snapshot()
+        tables = () if state is None else state.tables
+        return sum(table.rows for table in tables), sum(table.sequence for table in tables)
 
     def _show(self, phase: str, workload: Workload) -> None:
         deliveries = self._log.read()
@@ -248,6 +272,8 @@ class Demonstration:
                 rows_per_second=(deliveries.rows - rows) / max(seconds - since, 0.001),
                 lag_seconds=lag,
                 restarts=self._restarts,
+                backfilled=self._backfilled()[0],
+                to_backfill=self._plan.articles,
             )
         )
 
@@ -256,12 +282,15 @@ class Demonstration:
         capture = CaptureList.parse([source.schemas.capture])
         with contextlib.closing(source.server.connect()) as connection:
             comparison = compare(connection, capture, self._mirror)
+        backfilled, chunks = self._backfilled()
         return Report(
             seed=self._plan.seed,
             tally=workload.tally,
             restarts=self._restarts,
             deliveries=deliveries,
             comparison=comparison,
+            backfilled=backfilled,
+            chunks=chunks,
         )
 
 

@@ -36,6 +36,7 @@ class Workload:
         writers: How many at once.
         schemas: The databases, which must not exist yet.
         rate: Actions a second of each writer; as fast as it goes by default.
+        articles: Rows of the catalogue that are there before anything is streamed.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class Workload:
         writers: int = 4,
         schemas: Schemas | None = None,
         rate: float | None = None,
+        articles: int = 0,
     ) -> None:
         self.schemas = schemas or Schemas()
         self._server = server
         self._seed = seed
         self._writers = writers
+        self._articles = articles
         self._pause = 0.0 if rate is None else 1 / rate
         self._prepared = Tally()
         self._sessions: list[Session] = []
@@ -59,7 +62,36 @@ class Workload:
         self._error: BaseException | None = None
 
     def prepare(self) -> None:
-        """Create the databases and their tables.
+        """Define the tables and furnish them.
+
+        Raises:
+            pymysql.err.MySQLError: The server refused a statement.
+        """
+        defined = self.define()
+        self.furnish()
+        self._prepared += defined
+
+    def define(self) -> Tally:
+        """Create the databases and their tables, and fill the catalogue: what comes before.
+
+        Returns:
+            What was done; no part of `tally`.
+
+        Raises:
+            pymysql.err.MySQLError: The server refused a statement.
+        """
+        creation = self.schemas.creation(self._writers)
+        filling = self.schemas.catalogue(self._articles)
+        with (
+            contextlib.closing(self._server.connect()) as connection,
+            connection.cursor() as cursor,
+        ):
+            for statement in (*creation, *filling):
+                cursor.execute(statement)
+        return Tally(definitions=len(creation), unjournalled=len(filling) - 1)
+
+    def furnish(self) -> None:
+        """Put the first rows into the tables that all writers share.
 
         Raises:
             pymysql.err.MySQLError: The server refused a statement.
@@ -68,9 +100,6 @@ class Workload:
             contextlib.closing(self._server.connect()) as connection,
             connection.cursor() as cursor,
         ):
-            creation = self.schemas.creation(self._writers)
-            for statement in creation:
-                cursor.execute(statement)
             connection.select_db(self.schemas.shop)
             # Placeholders only: then PyMySQL makes one statement of all rows.
             cursor.executemany(
@@ -79,7 +108,7 @@ class Workload:
             cursor.executemany(
                 "INSERT INTO board VALUES (%s, %s, %s)", [(place, 0, None) for place in PLACES]
             )
-        self._prepared = Tally(definitions=len(creation), unjournalled=2)
+        self._prepared = Tally(unjournalled=2)
 
     def start(self, actions: int | None = None) -> None:
         """Start all writers; each goes on until `stop()`, or for this many actions."""
@@ -126,7 +155,7 @@ class Workload:
     def _write(self, number: int, actions: int | None) -> None:
         try:
             with self._session(number) as session:
-                writer = Writer(session, number, self._seed)
+                writer = Writer(session, number, self._seed, self._articles)
                 self._act(writer, actions)
         except BaseException as error:  # noqa: BLE001 - told by check(), on the caller's thread
             self._error = self._error or error

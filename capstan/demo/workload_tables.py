@@ -74,11 +74,29 @@ _BAG = """CREATE TABLE {shop}.bag_{writer} (
     size TINYINT NULL
 ) DEFAULT CHARACTER SET utf8mb4"""
 
+# The rows that are there before anything is streamed; the backfill's business.
+_CATALOGUE = """CREATE TABLE {shop}.catalogue (
+    id BIGINT UNSIGNED NOT NULL PRIMARY KEY,
+    name VARCHAR(60) NOT NULL,
+    price DECIMAL(10, 2) NOT NULL,
+    added DATETIME(3) NOT NULL,
+    sold INT NOT NULL
+) DEFAULT CHARACTER SET utf8mb4"""
+
+_INTO_CATALOGUE = """INSERT INTO {shop}.catalogue
+WITH RECURSIVE numbers (n) AS (
+    SELECT {first} UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {end}
+)
+SELECT n * 8, CONCAT('article ', n), n % 100000 / 100,
+    '2020-01-01' + INTERVAL n * 61003 MICROSECOND, 0 FROM numbers"""
+
 _AUDIT = """CREATE TABLE {outside}.audit (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     what VARCHAR(40) NOT NULL,
     detail JSON NULL
 ) DEFAULT CHARACTER SET utf8mb4"""
+
+_ROWS_AT_ONCE = 50_000
 
 SKUS = tuple(f"sku-{number:04d}" for number in range(50))
 PLACES = range(40)
@@ -103,12 +121,31 @@ class Schemas:
 
     def creation(self, writers: int) -> list[str]:
         """The statements that create both databases and every table that stays."""
-        single = (_CUSTOMERS, _ORDERS, _ORDER_LINES, _JOURNAL, _BOARD, _STOCK, _AUDIT)
+        single = (
+            *(_CUSTOMERS, _ORDERS, _ORDER_LINES, _JOURNAL),
+            *(_BOARD, _STOCK, _CATALOGUE, _AUDIT),
+        )
         return [
             f"CREATE DATABASE {self.shop} CHARACTER SET utf8mb4",
             f"CREATE DATABASE {self.outside} CHARACTER SET utf8mb4",
             *(text.format(shop=self.shop, outside=self.outside) for text in single),
             *(_BAG.format(shop=self.shop, writer=writer) for writer in range(writers)),
+        ]
+
+    def catalogue(self, articles: int) -> list[str]:
+        """The statements that fill the catalogue with articles 0 to `articles` - 1.
+
+        Article n has the id 8 n, so that there is room between any two.
+        """
+        firsts = range(0, articles, _ROWS_AT_ONCE)
+        return [
+            f"SET SESSION cte_max_recursion_depth = {_ROWS_AT_ONCE}",
+            *(
+                _INTO_CATALOGUE.format(
+                    shop=self.shop, first=first, end=min(first + _ROWS_AT_ONCE, articles)
+                )
+                for first in firsts
+            ),
         ]
 
     def removal(self) -> list[str]:

@@ -39,11 +39,13 @@ class Writer:
         session: Where the statements go.
         number: This writer's own, from 0.
         seed: Of the whole workload.
+        articles: Rows that the catalogue had at first.
     """
 
-    def __init__(self, session: Session, number: int, seed: int) -> None:
+    def __init__(self, session: Session, number: int, seed: int, articles: int = 0) -> None:
         self._session = session
         self._number = number
+        self._articles = articles
         self._random = Random(f"{seed}/{number}")  # noqa: S311 - repeatable, not secret
         self._values = Values(self._random)
         self._made = 0
@@ -68,6 +70,7 @@ class Writer:
             self._bulk: 1,
             self._define: 6,
             self._swap: 1 if number == 0 else 0,
+            self._trade: 24 if articles else 0,
         }
 
     def act(self) -> None:
@@ -93,6 +96,20 @@ class Writer:
         self._session.insert(
             "order_lines", *(line_row(self._values, order, line) for line in lines)
         )
+
+    # -- the catalogue -------------------------------------------------------------------------
+
+    def _trade(self) -> None:
+        """Sell, renumber, drop and add articles, on both sides of wherever a backfill stands."""
+        first, second, third = (8 * self._values.number(0, self._articles - 1) for _ in range(3))
+        moved = first + 1 + self._number % 7
+        with self._session.transaction("trade"):
+            self._session.run("UPDATE catalogue SET sold = sold + 1 WHERE id = %s", second)
+            self._session.run("UPDATE IGNORE catalogue SET id = %s WHERE id = %s", moved, first)
+            self._session.run("DELETE FROM catalogue WHERE id = %s", third)
+            self._session.run(
+                "INSERT IGNORE INTO catalogue VALUES (%s, 'new', 1, '2030-01-01', 0)", third + 7
+            )
 
     # -- customers and orders ------------------------------------------------------------------
 

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 
 from capstan.core.changes import (
     Change,
+    Row,
     SchemaChange,
     SchemaChangeGroup,
     SnapshotMeta,
     Transaction,
 )
 from capstan.core.gtid import GtidSet
+from capstan.core.tables import TableShape
+from capstan.core.verification import Differences
 
 Item = Transaction | SchemaChangeGroup
 
@@ -61,6 +64,29 @@ class Sink:
 
     def handle_snapshot(self, changes: Sequence[Change], meta: SnapshotMeta) -> None:
         """Accept one chunk of a backfill as upserts by key; `meta.sequence == 0` empties first."""
+        raise NotImplementedError
+
+    def await_backfill(self, schema: str, table: str) -> None:
+        """Know that a table is about to be backfilled from its start; does nothing by default.
+
+        Called for each such table before the stream goes on, and perhaps again after a restart.
+        Until the chunk with `sequence == 0` comes, nothing of the table comes but schema changes:
+        whatever those do to rows that are there does not matter any more.
+        """
+
+    def compare_range(
+        self, shape: TableShape, rows: Sequence[Row], after: Row | None, *, final: bool
+    ) -> Differences:
+        """Say how a range of a table differs from the source's rows; for `Pipeline.verify()`.
+
+        Called when the sink holds exactly what the source held when the rows were read.
+
+        Args:
+            shape: The table as it was read; `shape.key` says where its key values stand.
+            rows: The source's rows in the range, in key order.
+            after: Key values that the range begins behind; None for the table's beginning.
+            final: Whether the range goes on to the table's end; else it ends with the last row.
+        """
         raise NotImplementedError
 
     def handle_batch(self, items: Sequence[Item]) -> None:

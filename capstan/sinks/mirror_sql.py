@@ -95,6 +95,12 @@ def update_match(name: str, shape: TableShape) -> str:
     )
 
 
+def select_rows(name: str, columns: Sequence[str], where: Sequence[str]) -> str:
+    """Rows that satisfy all of these terms."""
+    condition = f" WHERE {' AND '.join(where)}" if where else ""
+    return f"SELECT {_list(columns)} FROM {quoted(name)}{condition}"
+
+
 def match_index(name: str, number: int, shape: TableShape, large: Sequence[int]) -> str | None:
     """An index that finds equal rows fast; None when every column can be too long for one."""
     short = [column for place, column in enumerate(shape.names) if place not in large][:_INDEXED]

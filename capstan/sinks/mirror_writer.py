@@ -8,6 +8,8 @@ position only moves with the data that belongs to it.
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 import attrs
@@ -73,6 +75,10 @@ class MirrorWriter:
         self._held_rows = 0
         self._held_length = 0
         self._backfilled: list[MirrorTable] = []
+
+    def table(self, schema: str, table: str) -> MirrorTable | None:
+        """The entry of a source table; None when it has none."""
+        return self._tables.find(schema, table)
 
     # -- the stream ----------------------------------------------------------------------------
 
@@ -218,10 +224,12 @@ def _length(value: object) -> int:
 
 
 def _chunks(changes: Sequence[Change]) -> Sequence[RowsChunk]:
+    """A chunk's rows, which are of one shape as a rule, as runs."""
     if isinstance(changes, Changes):
         return changes.chunks
     return [
-        RowsChunk(Op.SNAPSHOT, change.shape, [change.values])
-        for change in changes
-        if change.values is not None
+        RowsChunk(
+            Op.SNAPSHOT, shape, [change.values for change in run if change.values is not None]
+        )
+        for shape, run in groupby(changes, key=attrgetter("shape"))
     ]

@@ -16,11 +16,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from capstan.core.changes import Change, SchemaChange, SnapshotMeta, Transaction
+from capstan.core.changes import Change, Row, SchemaChange, SnapshotMeta, Transaction
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halted, HaltReason
+from capstan.core.tables import TableShape
+from capstan.core.verification import Differences
 from capstan.files import FileKind, SqliteFile
-from capstan.sinks import mirror_tables, mirror_writer
+from capstan.sinks import mirror_compare, mirror_tables, mirror_writer
 from capstan.sinks.base import Item, Sink
 from capstan.sinks.mirror_writer import MirrorWriter
 
@@ -121,6 +123,16 @@ class SqliteMirror(Sink):
         """
         with self._transaction() as writer:
             writer.snapshot(changes, meta)
+
+    def compare_range(
+        self, shape: TableShape, rows: Sequence[Row], after: Row | None, *, final: bool
+    ) -> Differences:
+        """Count how a range of a table differs from the source's rows."""
+        connection, writer = self._claim()
+        through = None if final or not rows else shape.key_of(rows[-1])
+        with self._file.guard():
+            table = writer.table(shape.schema, shape.table)
+            return mirror_compare.compare(connection, table, shape, rows, (after, through))
 
     def _claim(self) -> tuple[sqlite3.Connection, MirrorWriter]:
         connection = self._file.writing()

@@ -1,18 +1,19 @@
 """From a configured server to an authenticated connection of the driver.
 
 House rules: the socket is ours, so that every step has a deadline and gives way to an interrupt;
-the driver does greeting, TLS and authentication on it. The password goes over the wire in clear
-only inside TLS or a Unix socket. The TLS modes mean what MySQL's own client means by them. Every
-fault leaves through `faults.translated`.
+the driver does greeting, TLS and authentication on it. What it reads is bounded, because it would
+gather whatever comes: a server that never ends its answer costs no more than that. The password
+goes over the wire in clear only inside TLS or a Unix socket. The TLS modes mean what MySQL's own
+client means by them. Every fault leaves through `faults.translated`.
 """
 
 import contextlib
+import math
 import socket
 import ssl
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
-import pymysql
 from pymysql import _auth  # the driver's own plugins, which ours only stand in front of
 from pymysql.connections import Connection
 
@@ -28,8 +29,38 @@ _VERIFYING: Final = frozenset({"verify_ca", "verify_identity"})
 
 T = TypeVar("T")
 
-Wire: TypeAlias = "Connection[Any]"
-"""A connection of the driver, authenticated."""
+_LOGIN_BYTES: Final = 1 << 20
+"""Far more than greeting, certificates and authentication need."""
+
+
+class AnswerTooLong(Exception):  # noqa: N818 - what a server did, not what went wrong here
+    """The server has sent more than was allowed."""
+
+
+class Wire(Connection):
+    """A connection of the driver, authenticated, that reads no more than it is allowed."""
+
+    allowance: float = math.inf
+
+    def _read_bytes(self, num_bytes: int) -> Any:
+        self.allowance -= num_bytes
+        if self.allowance < 0:
+            raise AnswerTooLong
+        return super()._read_bytes(num_bytes)  # type: ignore[misc]
+
+
+@contextlib.contextmanager
+def at_most(wire: Wire, size: int) -> Iterator[None]:
+    """A block in which the server may send so many bytes; without one there is no bound.
+
+    Raises:
+        AnswerTooLong: When it sends more.
+    """
+    wire.allowance = size
+    try:
+        yield
+    finally:
+        wire.allowance = math.inf
 
 
 def dial(source: Source, interrupt: Interrupt) -> Wire:
@@ -48,7 +79,8 @@ def dial(source: Source, interrupt: Interrupt) -> Wire:
         sock = sockets.connect(source, interrupt)
         try:
             interrupt.guard(sock)
-            wire.connect(sock)
+            with at_most(wire, _LOGIN_BYTES):
+                wire.connect(sock)
         except BaseException:
             sock.close()
             raise
@@ -124,7 +156,7 @@ def _load(option: str, load: Callable[[], T]) -> T:
 
 def _prepared(source: Source, context: ssl.SSLContext | None) -> Wire:
     mode = _mode(source)
-    wire: Wire = pymysql.Connection(
+    wire = Wire(
         host=source.host,
         user=source.user,
         # As bytes: a text would be sent as latin-1.

@@ -26,13 +26,15 @@ from capstan.core.preflight import (
 from capstan.core.server_errors import Stage, is_denied
 from capstan.core.tables import CaptureList, TableName
 from capstan.sources.faults import error_code, translated
-from capstan.sources.handshake import Wire
+from capstan.sources.handshake import Wire, at_most
 
 Rows = Sequence[tuple[Any, ...]]
 
 _REPLICA_WORDS_SINCE: Final = (8, 0, 26)
 _BINARY_LOG_STATUS_SINCE: Final = (8, 2, 0)
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_ANSWER_BYTES: Final = 64 << 20
+"""The longest answers are GTID sets and lists of tables; no server has that much of them."""
 _LONGEST_TIMEOUT: Final = 31_536_000
 _USUAL_WRITE_TIMEOUT: Final = 60
 
@@ -90,8 +92,20 @@ def read_executed(wire: Wire) -> GtidSet:
         return _gtid_set(text)
 
 
+def version_numbers(text: str) -> tuple[int, int, int]:
+    """The three numbers of a server's version; zeros when there are none."""
+    found = _VERSION.match(text)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+
+
+def account(current_user: str) -> str:
+    """`user@host` with both parts quoted for GRANT."""
+    user, _, host = current_user.rpartition("@")
+    return "@".join("'" + part.replace("'", "''") + "'" for part in (user, host))
+
+
 def _rows(wire: Wire, statement: str, values: tuple[object, ...] = ()) -> Rows:
-    with wire.cursor() as cursor:
+    with at_most(wire, _ANSWER_BYTES), wire.cursor() as cursor:
         cursor.execute(statement, (values,) if values else None)
         return cursor.fetchall() or ()
 
@@ -108,8 +122,7 @@ def _rows_if_allowed(wire: Wire, statement: str) -> Rows | None:
 
 def _who(wire: Wire) -> ServerFacts:
     ((text, comment),) = _rows(wire, "SELECT VERSION(), @@version_comment")
-    found = _VERSION.match(text)
-    version = (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+    version = version_numbers(text)
     maria = "mariadb" in f"{text} {comment}".lower()
     flavour = Flavour.MARIADB if maria else Flavour.MYSQL
     return ServerFacts(version_text=text, version=version, flavour=flavour)
@@ -133,7 +146,7 @@ def _settings(wire: Wire, facts: ServerFacts) -> ServerFacts:
         native = bool(switch)
     return attrs.evolve(
         facts,
-        account=_account(row[0]),
+        account=account(row[0]),
         server_uuid=str(row[1]).lower(),
         server_id=int(row[2]),
         log_bin=bool(row[3]),
@@ -210,12 +223,6 @@ def _cascade_children(wire: Wire, capture: CaptureList) -> tuple[TableName, ...]
     return tuple(
         TableName(schema, table) for schema, table in rows if capture.covers(schema, table)
     )
-
-
-def _account(current_user: str) -> str:
-    """`user@host` with both parts quoted for GRANT."""
-    user, _, host = current_user.rpartition("@")
-    return "@".join("'" + part.replace("'", "''") + "'" for part in (user, host))
 
 
 def _gtid_set(text: str) -> GtidSet:

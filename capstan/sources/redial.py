@@ -12,7 +12,7 @@ from typing import Final
 
 from tenacity import RetryCallState, Retrying
 from tenacity.stop import stop_after_attempt, stop_after_delay
-from tenacity.wait import wait_base, wait_exponential, wait_random
+from tenacity.wait import wait_base, wait_exponential, wait_fixed, wait_random
 
 _FIRST: Final = 0.1
 _LONGEST: Final = 30.0
@@ -22,6 +22,14 @@ REDIAL_WAIT: Final = wait_exponential(multiplier=_FIRST, max=_LONGEST) + wait_ra
 
 SETTLE_WAIT: Final = wait_exponential(multiplier=0.05, max=1.0)
 """0.05 s, doubled up to 1 s: a look costs one short query."""
+
+
+def recapture_wait(lock_wait: float) -> wait_base:
+    """How long to leave a table alone after a missed capture: ten times the lock wait (D2).
+
+    While a lock is waited for, writers queue behind it; so they have ten times as long in peace.
+    """
+    return wait_fixed(10 * lock_wait) + wait_random(0, lock_wait)
 
 
 class Redial:

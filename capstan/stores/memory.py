@@ -6,8 +6,10 @@ House rules: the same answers as the durable store, `close()` included: it keeps
 from collections.abc import Sequence
 
 from capstan.core.gtid import GtidSet
+from capstan.core.snapshot.progress import SnapshotState
+from capstan.core.tables import TableName
 from capstan.core.watermark import Anchor, Position
-from capstan.stores.base import Store
+from capstan.stores.base import Store, put_back
 
 
 class MemoryStore(Store):
@@ -16,6 +18,7 @@ class MemoryStore(Store):
     def __init__(self) -> None:
         self._position: Position | None = None
         self._tables: tuple[str, ...] | None = None
+        self._snapshot: SnapshotState | None = None
 
     def load_watermark(self) -> GtidSet | None:
         """The processed set; None for an empty store."""
@@ -45,6 +48,18 @@ class MemoryStore(Store):
     def save_tables(self, tables: Sequence[str]) -> None:
         """Keep the capture list."""
         self._tables = tuple(tables)
+
+    def load_snapshot(self) -> SnapshotState | None:
+        """How far the backfill has come; None when none has begun."""
+        return self._snapshot
+
+    def save_snapshot(self, state: SnapshotState) -> None:
+        """Keep the whole backfill."""
+        self._snapshot = state
+
+    def clear_snapshot(self, table: TableName | None = None) -> None:
+        """Forget the backfill (R163), or put one of its tables back to the start."""
+        self._snapshot = None if table is None else put_back(self._snapshot, table)
 
     def close(self) -> None:
         """Nothing to release; what was saved stays."""

@@ -3,24 +3,51 @@
 House rules: every save is one SQLite transaction with synchronous=FULL, so what returned survives a
 power cut. Reading takes no lock and never makes a file: others may look while a pipeline runs.
 Writing takes the lock, by itself when `hold()` was not called, and keeps it until `close()`. What
-stands in the file must be readable to the last character, or it is `store_failed`.
+stands in the file must be readable to the last character, or it is `store_failed`. A file of format
+1, which has no room for a backfill, becomes one of format 2 when the first backfill is saved.
 """
 
 import json
 import os
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from capstan.core.gtid import Gtid, GtidSet
 from capstan.core.halts import HaltReason
+from capstan.core.snapshot.primary_key import Key, decode_key, encode_key
+from capstan.core.snapshot.progress import SnapshotState, TableProgress
+from capstan.core.tables import TableName
 from capstan.core.watermark import Anchor
 from capstan.files import FileKind, SqliteFile
-from capstan.stores.base import Store
+from capstan.stores.base import Store, put_back
 
+_SNAPSHOT_VERSION: Final = 2
+_SNAPSHOT_SCHEMA: Final = (
+    """CREATE TABLE snapshot (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        patterns TEXT NOT NULL
+    )""",
+    """CREATE TABLE snapshot_table (
+        place INTEGER PRIMARY KEY,
+        schema_name TEXT NOT NULL,
+        table_name TEXT NOT NULL,
+        key_columns TEXT NOT NULL,
+        shape_digest TEXT NOT NULL,
+        cursor TEXT,
+        delivered TEXT,
+        sequence INTEGER NOT NULL,
+        first_position TEXT,
+        rows INTEGER NOT NULL,
+        complete INTEGER NOT NULL CHECK (complete IN (0, 1)),
+        UNIQUE (schema_name, table_name)
+    )""",
+)
 _KIND: Final = FileKind(
     name="store",
     application_id=0x43505354,
-    version=1,
+    version=_SNAPSHOT_VERSION,
     schema=(
         """CREATE TABLE position (
             id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -35,6 +62,7 @@ _KIND: Final = FileKind(
             id INTEGER PRIMARY KEY CHECK (id = 1),
             entries TEXT NOT NULL
         )""",
+        *_SNAPSHOT_SCHEMA,
     ),
     failed=HaltReason.STORE_FAILED,
 )
@@ -129,6 +157,56 @@ class SqliteStore(Store):
             "INSERT OR REPLACE INTO capture_list VALUES (1, ?)", (json.dumps(list(tables)),)
         )
 
+    def load_snapshot(self) -> SnapshotState | None:
+        """How far the backfill has come; None when none has begun."""
+        with self._file.guard():
+            connection = self._file.reading()
+            if connection is None or _version(connection) < _SNAPSHOT_VERSION:
+                return None
+            # One statement, so that no writer comes between the two tables.
+            found = connection.execute(
+                "SELECT patterns, place, schema_name, table_name, key_columns, shape_digest,"
+                " cursor, delivered, sequence, first_position, rows, complete"
+                " FROM snapshot LEFT JOIN snapshot_table ORDER BY place"
+            ).fetchall()
+            if not found:
+                return None
+            return SnapshotState(
+                patterns=_texts(found[0][0]),
+                tables=tuple(_progress(row[2:]) for row in found if row[1] is not None),
+            )
+
+    def save_snapshot(self, state: SnapshotState) -> None:
+        """Persist the whole backfill in one write; the position is not touched (R57)."""
+        tables = [(place, *_columns(each)) for place, each in enumerate(state.tables)]
+        connection = self._file.writing()
+        with self._file.guard(), _whole(connection):
+            if _version(connection) < _SNAPSHOT_VERSION:
+                for statement in _SNAPSHOT_SCHEMA:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {_SNAPSHOT_VERSION}")
+            connection.execute(
+                "INSERT OR REPLACE INTO snapshot VALUES (1, ?)", (json.dumps(state.patterns),)
+            )
+            connection.execute("DELETE FROM snapshot_table")
+            connection.executemany(
+                "INSERT INTO snapshot_table VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", tables
+            )
+
+    def clear_snapshot(self, table: TableName | None = None) -> None:
+        """Forget the backfill (R163), or put one of its tables back to the start."""
+        if table is not None:
+            self.save_snapshot(put_back(self.load_snapshot(), table))
+            return
+        with self._file.guard():
+            found = self._file.reading()
+            if found is None or _version(found) < _SNAPSHOT_VERSION:
+                return
+        connection = self._file.writing()
+        with self._file.guard(), _whole(connection):
+            connection.execute("DELETE FROM snapshot")
+            connection.execute("DELETE FROM snapshot_table")
+
     def close(self) -> None:
         """Release file and lock; a later call of another method opens it again."""
         self._file.close()
@@ -144,3 +222,61 @@ class SqliteStore(Store):
         connection = self._file.writing()
         with self._file.guard():
             connection.execute(sql, values)
+
+
+@contextmanager
+def _whole(connection: sqlite3.Connection) -> Iterator[None]:
+    """Several statements as one write, all of them or none."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _texts(text: object) -> tuple[str, ...]:
+    return tuple(map(str, json.loads(str(text))))
+
+
+def _columns(progress: TableProgress) -> tuple[Any, ...]:
+    first = progress.first_position
+    return (
+        progress.schema,
+        progress.table,
+        json.dumps(progress.key_columns),
+        progress.shape_digest,
+        _key_text(progress.cursor),
+        _key_text(progress.delivered),
+        progress.sequence,
+        None if first is None else str(first),
+        progress.rows,
+        int(progress.complete),
+    )
+
+
+def _progress(row: tuple[Any, ...]) -> TableProgress:
+    schema, table, key_columns, digest, cursor, delivered, sequence, first, rows, complete = row
+    return TableProgress(
+        schema=str(schema),
+        table=str(table),
+        key_columns=_texts(key_columns),
+        shape_digest=str(digest),
+        cursor=None if cursor is None else decode_key(str(cursor)),
+        delivered=None if delivered is None else decode_key(str(delivered)),
+        sequence=int(sequence),
+        first_position=None if first is None else GtidSet.parse(str(first)),
+        rows=int(rows),
+        complete=bool(complete),
+    )
+
+
+def _key_text(key: Key | None) -> str | None:
+    return None if key is None else encode_key(key)

@@ -4,12 +4,33 @@ House rules: figures only. Whoever waits for a watermark waits here, on one cond
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
 from capstan.core.gtid import GtidSet
+from capstan.core.tables import TableName
+from capstan.core.verification import Verification
+
+
+@attrs.frozen
+class TableFigures:
+    """How far the backfill of one table is.
+
+    Attributes:
+        schema: The database name.
+        table: The table name.
+        rows: Rows that the sink has accepted as chunks.
+        chunks: Chunks that it has accepted.
+        complete: Whether the table is done.
+    """
+
+    schema: str
+    table: str
+    rows: int
+    chunks: int
+    complete: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -29,6 +50,16 @@ class Figures:
         schema_changes: Delivered.
         batches: Settled.
         lag_seconds: Commit to delivery of the last batch; None before the first.
+        suppressed: Streamed changes left to the backfill.
+        snapshot_tables: How far each table is; empty without a backfill.
+        snapshot_resolved: Whether the tables to backfill are known.
+        snapshot_complete: Whether all of them are done.
+        snapshot_rows: Rows accepted as chunks since the pipeline was started.
+        snapshot_seconds: Seconds that this took.
+        snapshot_retries: Captures that were missed and tried again.
+        snapshot_estimates: The server's own guess of each table's rows.
+        verified: Number and outcome of the last verification; None before the first.
+        snapshot_locks: Seconds that the latest captures held their lock, oldest first.
     """
 
     watermark: GtidSet = attrs.field(factory=GtidSet)
@@ -43,6 +74,16 @@ class Figures:
     schema_changes: int = 0
     batches: int = 0
     lag_seconds: float | None = None
+    suppressed: int = 0
+    snapshot_tables: tuple[TableFigures, ...] = ()
+    snapshot_resolved: bool = False
+    snapshot_complete: bool = False
+    snapshot_rows: int = 0
+    snapshot_seconds: float = 0.0
+    snapshot_retries: int = 0
+    snapshot_estimates: Mapping[TableName, int] = attrs.field(factory=dict)
+    verified: tuple[int, Verification] | None = None
+    snapshot_locks: tuple[float, ...] = ()
 
 
 class Board:

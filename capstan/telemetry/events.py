@@ -88,6 +88,46 @@ class SchemaChangeDelivered:
 
 
 @attrs.frozen(kw_only=True)
+class ChunkDelivered:
+    """A chunk of a backfill reached the sink.
+
+    Attributes:
+        schema: The database name.
+        table: The table name.
+        sequence: Number of the chunk, from 0.
+        rows: Rows in it.
+        final: Whether it is the table's last one.
+        sink_seconds: Time inside the sink.
+    """
+
+    name: ClassVar[str] = "snapshot.chunk_delivered"
+    schema: str
+    table: str
+    sequence: int
+    rows: int
+    final: bool
+    sink_seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class CaptureRetried:
+    """A view could not be taken, for want of a lock as a rule; nothing is held meanwhile.
+
+    Attributes:
+        schema: The database name.
+        table: The table name.
+        code: The error code, if there was one.
+        retry_in: Seconds until the next attempt.
+    """
+
+    name: ClassVar[str] = "snapshot.capture_retried"
+    schema: str
+    table: str
+    code: int | None
+    retry_in: float
+
+
+@attrs.frozen(kw_only=True)
 class ChildRestarted:
     """An actor crashed and was started again.
 
@@ -122,6 +162,8 @@ Event = (
     | ConnectionLost
     | BatchSettled
     | SchemaChangeDelivered
+    | ChunkDelivered
+    | CaptureRetried
     | ChildRestarted
     | PipelineEnded
 )

@@ -97,7 +97,7 @@ def test_a_piece_that_finishes_nothing_gives_its_credit_back_at_once(bench: Benc
     bench.end(stage.running)
 
     assert stage.granted() == CREDIT + 3
-    assert stage.coordinator.heard == []
+    assert stage.coordinator.of(Assembled) == []
 
 
 def test_a_piece_that_finishes_something_gives_it_back_when_settled(bench: Bench) -> None:

@@ -9,7 +9,6 @@ import pytest
 from helpers import event_builder as events
 from helpers.histories import gtid, insert, up_to
 from helpers.mailboxes import Bench
-from helpers.puppets import ShiftedClock
 from helpers.scripted_source import (
     SERVER_UUID,
     Script,
@@ -43,6 +42,7 @@ from capstan.sources.base import LinkLost, Source
 from capstan.telemetry.board import Board
 from capstan.telemetry.events import ConnectionEstablished, ConnectionLost, Event
 from capstan.telemetry.hooks import Hooks
+from capstan.testing import ManualClock
 
 PURGED = "Cannot replicate because the source purged required binary logs. sentinel-value"
 ENDLESS = 3600.0
@@ -145,9 +145,9 @@ class Line:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> ShiftedClock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
     """The connection's clock, which a test can push forward."""
-    shifted = ShiftedClock()
+    shifted = ManualClock()
     monkeypatch.setattr(capstan.actors.connection, "time", SimpleNamespace(monotonic=shifted))
     return shifted
 
@@ -394,7 +394,7 @@ class TestBudget:
         assert line.budget.asked == [False, True, True, True]
 
     def test_silence_beyond_the_deadline_ends_the_link(
-        self, bench: Bench, clock: ShiftedClock
+        self, bench: Bench, clock: ManualClock
     ) -> None:
         """`stream_stalled`: the link was there, and said nothing."""
         line = Line(bench, playing([]), budget=Budget(left=1), liveness=100).grant().answer()
@@ -403,7 +403,7 @@ class TestBudget:
 
         assert line.halt() is HaltReason.STREAM_STALLED
 
-    def test_silence_counts_only_while_it_reads(self, bench: Bench, clock: ShiftedClock) -> None:
+    def test_silence_counts_only_while_it_reads(self, bench: Bench, clock: ManualClock) -> None:
         """A sink that takes its time does not make the server look dead."""
         opening, piece = one_by_one([insert(1)])
         silent_once: list[Any] = [opening, None, piece]
@@ -416,7 +416,7 @@ class TestBudget:
         line.assembler.wait_for(PacketsRead, 2)
         assert bench.end(line.running) == NORMAL_EXIT
 
-    def test_a_link_that_held_for_long_fills_it_up(self, bench: Bench, clock: ShiftedClock) -> None:
+    def test_a_link_that_held_for_long_fills_it_up(self, bench: Bench, clock: ManualClock) -> None:
         """A cut after hours of a quiet stream is not one more failure in a row."""
         hold = threading.Event()
 

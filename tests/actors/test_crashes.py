@@ -256,7 +256,7 @@ def test_fifty_crashes_and_cuts_leave_no_gap_and_no_leak(
     monkeypatch: pytest.MonkeyPatch, seed: int, kind: type[Keeping]
 ) -> None:
     """Whatever crashes when: nothing lost, order kept, credit within its limit, reading goes on."""
-    monkeypatch.setattr(capstan.pipeline, "RESTARTS", Intensity(200, 10_000.0))
+    monkeypatch.setattr(capstan.wiring, "RESTARTS", Intensity(200, 10_000.0))
     roulette = Roulette(monkeypatch, seed, crashes=50)
     history = [KINDS[n % len(KINDS)](n) for n in range(1, 601)]
     sink, store = kind(), MemoryStore()
@@ -270,7 +270,7 @@ def test_fifty_crashes_and_cuts_leave_no_gap_and_no_leak(
     assert roulette.crashed >= 50, tree
     assert first_times(sink.numbers) == rows
     assert kind is Keeping or sink.numbers == rows
-    assert 0 < roulette.deepest <= capstan.pipeline.CREDIT_PIECES
+    assert 0 < roulette.deepest <= capstan.wiring.CREDIT_PIECES
     assert store.load_watermark() == up_to(600)
 
 

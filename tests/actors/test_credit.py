@@ -8,7 +8,7 @@ from helpers import event_builder as events
 from helpers.scripted_source import ScriptedSource, cut, facts_with, one_by_one, pieces
 from helpers.waiting import wait_until
 
-import capstan.pipeline
+import capstan.wiring
 from capstan import Config, Delivery, MemoryStore, Pipeline, Source, Transaction
 from capstan.sinks.base import Sink
 
@@ -50,7 +50,7 @@ def test_a_transaction_of_many_pieces_does_not_wait_for_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With one credit, pieces that finish nothing give it back at once."""
-    monkeypatch.setattr(capstan.pipeline, "CREDIT_PIECES", 1)
+    monkeypatch.setattr(capstan.wiring, "CREDIT_PIECES", 1)
     rows = [events.rows(30, 80, [(i, "x" * 40)], last=i == 199) for i in range(200)]
     raws = [events.gtid(1), events.query(b"BEGIN"), events.table_map(80), *rows, events.xid()]
     parts = pieces(raws, size=300)
@@ -65,7 +65,7 @@ def test_a_transaction_of_many_pieces_does_not_wait_for_itself(
 
 def test_ten_thousand_heartbeats_cost_no_credit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quiet source never uses the credit up."""
-    monkeypatch.setattr(capstan.pipeline, "CREDIT_PIECES", 8)
+    monkeypatch.setattr(capstan.wiring, "CREDIT_PIECES", 8)
     groups = [*[[events.heartbeat()]] * 10_000, events.insert(1, 1)]
     sink = Collecting()
 
@@ -85,7 +85,7 @@ def test_a_sink_that_stands_still_holds_the_reading() -> None:
     with Pipeline(config(sink, max_batch=1), source=source) as pipeline:
         assert sink.entered.wait(20)
         wait_until(lambda: waits_for_credit(pipeline), what="the credit to be spent")
-        assert source.reads <= 1 + capstan.pipeline.CREDIT_PIECES
+        assert source.reads <= 1 + capstan.wiring.CREDIT_PIECES
         sink.gate.set()
         assert pipeline.wait_for(upto(200), timeout=30)
 
@@ -146,7 +146,7 @@ def test_a_hung_sink_stops_the_dialling_too() -> None:
 
     source = ScriptedSource(script)
     with Pipeline(config(sink, max_batch=1), source=source) as pipeline:
-        all_credit = 1 + capstan.pipeline.CREDIT_PIECES
+        all_credit = 1 + capstan.wiring.CREDIT_PIECES
         wait_until(lambda: source.reads == all_credit, what="the credit to be spent")
         reads, links = source.reads, source.links
         with pytest.raises(AssertionError, match="in vain"):

@@ -273,7 +273,7 @@ class TestHalts:
 
     def test_a_transaction_over_its_budget_halts(self) -> None:
         """D25: the limit is a named halt and nothing of the transaction leaves."""
-        fold = new_fold(budget=Budget(memory=100))
+        fold = new_fold(budget=Budget(total=100))
         raws = [e.gtid(1), e.query(b"BEGIN"), e.table_map(80)]
 
         items = fold.feed(
@@ -486,7 +486,7 @@ class TestAnchor:
 
     def test_the_anchored_group_is_passed_over(self) -> None:
         """D13: it comes by, unread and uncounted; what follows is new."""
-        fold = new_fold(start=self.START, anchor=anchored(), budget=Budget(memory=60))
+        fold = new_fold(start=self.START, anchor=anchored(), budget=Budget(total=60))
         huge = [
             e.gtid(4),
             e.query(b"BEGIN"),

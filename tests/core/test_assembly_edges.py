@@ -7,7 +7,7 @@ import pytest
 from helpers import event_builder as events
 from helpers.histories import gtid, insert, up_to
 
-import capstan.core.assembly
+import capstan.core.row_keeping
 from capstan.core.assembly import Fold, Item
 from capstan.core.changes import PositionLog, Transaction
 from capstan.core.epoch import Epoch
@@ -81,7 +81,7 @@ def test_heartbeats_say_where_the_source_is_and_that_is_no_gap() -> None:
 
 def test_shapes_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """R247: a source with ever new tables does not grow the cache for ever."""
-    monkeypatch.setattr(capstan.core.assembly, "_MAX_SHAPES", 8)
+    monkeypatch.setattr(capstan.core.row_keeping, "_MAX_SHAPES", 8)
     fold = new_fold()
     for number in range(1, 101):
         items = feed(fold, events.insert(number, number, table=b"t%d" % number))

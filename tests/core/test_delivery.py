@@ -1,7 +1,10 @@
 """The delivery desk: batches, what is passed over, what only advances."""
 
+import attrs
 import pytest
+from helpers import event_builder as events
 from helpers.event_builder import SOURCE
+from helpers.spools import MemorySpool
 
 from capstan.core.changes import (
     Changes,
@@ -15,6 +18,7 @@ from capstan.core.changes import (
 )
 from capstan.core.delivery import Desk, Piece
 from capstan.core.gtid import Gtid, GtidSet
+from capstan.core.spooling import SpooledChanges, SpoolWriter
 from capstan.core.tables import Column, TableShape
 from capstan.core.watermark import Position
 
@@ -87,6 +91,26 @@ def test_a_batch_gathers_whole_pieces() -> None:
     assert len(batch.entries) == 3
     it.accepted(3)
     assert it.settled() == ["s1", "s2", "s3"]
+
+
+def test_a_batch_names_what_has_to_be_let_go() -> None:
+    """D25: the spooled changes that the sink gets; those it had before are dropped."""
+    first, again, second = (attrs.evolve(transaction(n), changes=spooled()) for n in (1, 1, 2))
+    counter = desk(processed=f"{SOURCE}:1")
+    counter.arrive(Piece([transaction(3), first, again, second], "", "a"))
+
+    batch = counter.next_batch()
+
+    assert batch is not None
+    assert batch.skipped == 2
+    assert batch.spooled == (second.changes,)
+
+
+def spooled() -> SpooledChanges:
+    writer = SpoolWriter(MemorySpool(), 0)
+    rows = events.rows(30, 80, [(1, "a")])
+    writer.add(30, events.table_map(80)[27:-4], rows[27:-4], 1)
+    return writer.finish([])
 
 
 def test_max_batch_of_one_settles_one_transaction() -> None:

@@ -109,7 +109,7 @@ def test_statements_inside_a_block_are_control_or_refused(state: State) -> None:
 @pytest.mark.parametrize("state", [State.OUTSIDE, State.STARTED])
 def test_rows_stand_inside_a_block_only(state: State) -> None:
     """R9, R10: a row event anywhere else has no place."""
-    assert not {Shape.ROWS, Shape.TABLE_MAP, Shape.PARTIAL_ROWS, Shape.XID} & TABLE[state].keys()
+    assert not {Shape.ROWS, Shape.TABLE_MAP, Shape.XID} & TABLE[state].keys()
 
 
 @pytest.mark.parametrize("state", [State.STARTED, *BLOCKS])

@@ -17,6 +17,8 @@ def report(deliveries: Deliveries, comparison: Comparison = SAME) -> Report:
         restarts=4,
         deliveries=deliveries,
         comparison=comparison,
+        backfilled=2000,
+        chunks=3,
     )
 
 
@@ -41,6 +43,7 @@ def test_an_identical_mirror_without_duplicates_is_good() -> None:
     assert "p50 1.0 ms, p99 1.0 ms while streaming; p50 1.0 ms, p99 9.0 ms" in text
     assert "9 in the mirror" in text
     assert "4 after SIGKILL" in text
+    assert "2000 rows of before, in 3 chunks" in text
 
 
 @pytest.mark.parametrize("wrong", [Deliveries(duplicates=1), Deliveries(torn=1)])

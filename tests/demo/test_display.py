@@ -17,6 +17,8 @@ PROGRESS = Progress(
     rows_per_second=90.4,
     lag_seconds=0.012,
     restarts=2,
+    backfilled=5000,
+    to_backfill=9000,
 )
 
 
@@ -44,7 +46,7 @@ def test_plain_lines_come_about_once_a_second() -> None:
     assert [line.split(" s ")[0].strip() for line in lines[:-1]] == ["0.0", "1.0", "2.0"]
     assert lines[0].endswith(
         "streaming: 120 transactions committed, 100 mirrored with 450 rows, 90 rows/s,"
-        " lag 12 ms, 2 restarts"
+        " lag 12 ms, 2 restarts, backfill 5000 of 9000 rows"
     )
     assert lines[-1] == "done [for now]"
 
@@ -59,7 +61,16 @@ def test_the_live_display_shows_every_figure(monkeypatch: pytest.MonkeyPatch) ->
         display.say("killed [pipeline]")
         display.show(attrs.evolve(PROGRESS, seconds=10.0, restarts=3))
     text = out.getvalue()
-    for figure in ("streaming", "120", "100", "450", "90", "12 ms", "killed [pipeline]"):
+    for figure in (
+        "streaming",
+        "120",
+        "100",
+        "450",
+        "90",
+        "12 ms",
+        "5000 of 9000",
+        "killed [pipeline]",
+    ):
         assert figure in text
 
 

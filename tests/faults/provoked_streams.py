@@ -1,10 +1,11 @@
 """Halts in the stream: events that are damaged, unknown, out of order, or not exact."""
 
 import struct
+from pathlib import Path
 
-from faults.scene import Provocation, head, insert, row, sown
+from faults.scene import Provocation, Scene, head, insert, row, sown
 from helpers import event_builder as events
-from helpers import sentinels, table_bytes
+from helpers import json_bytes, sentinels, table_bytes
 
 from capstan import HaltReason, Limits
 
@@ -30,6 +31,15 @@ def _one_value(column: table_bytes.Spec, value: bytes) -> list[bytes]:
     return [*head(3), *whole, events.xid(3)]
 
 
+def _diffs(path: bytes) -> bytes:
+    """A partial update of that table: a number put at a path of an empty document."""
+    empty = json_bytes.document({})
+    before = table_bytes.image(1, [bytes([len(empty)]) + empty])
+    diff = b"\0" + table_bytes.counted(path) + table_bytes.counted(json_bytes.document(1))
+    after = b"\1\1" + table_bytes.image(1, [bytes([len(diff)]) + diff])
+    return events.event(39, _TABLE + table_bytes.row_event(1, [before, after], bitmaps=2))
+
+
 def _damaged(raw: bytes, place: int) -> bytes:
     return raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]
 
@@ -40,6 +50,19 @@ def _statement(text: str) -> bytes:
 
 def _note(text: bytes) -> bytes:
     return bytes([len(text)]) + text
+
+
+def _vanished(folder: Path) -> Limits:
+    """Limits with a spool folder that was there when they were made."""
+    folder.mkdir()
+    limits = Limits(transaction_memory=1000, spool_dir=str(folder))
+    folder.rmdir()
+    return limits
+
+
+def _spool_into(scene: Scene, limits: Limits) -> None:
+    rows = [events.rows(30, 80, [(3, sentinels.ROW_TEXT)], last=False)] * 9
+    scene.stream(*head(3), events.table_map(80), *rows, events.xid(3), limits=limits)
 
 
 CORRUPT = [
@@ -67,6 +90,16 @@ CORRUPT = [
             *_one_value(
                 table_bytes.Spec("doc", 245, b"\1"), bytes([len(_TEXT) + 1]) + b"\xee" + _TEXT
             )
+        ),
+    ),
+    Provocation(
+        HaltReason.EVENT_CORRUPT,
+        "a diff of a member that is not there",
+        lambda scene: scene.stream(
+            *head(3),
+            _map(table_bytes.Spec("doc", 245, b"\1")),
+            _diffs(b'$."%s"' % _TEXT),
+            events.xid(3),
         ),
     ),
     Provocation(
@@ -144,8 +177,13 @@ ORDER = [
             *[events.rows(30, 80, [(3, sentinels.ROW_TEXT)], last=False)] * 2,
             row(3),
             events.xid(3),
-            limits=Limits(transaction_memory=60),
+            limits=Limits(transaction_bytes=60),
         ),
+    ),
+    Provocation(
+        HaltReason.SPOOL_FAILED,
+        "a folder that has gone",
+        lambda scene: _spool_into(scene, _vanished(scene.folder / "spool")),
     ),
 ]
 
@@ -214,9 +252,9 @@ VALUES = [
     ),
     Provocation(
         HaltReason.ROW_IMAGE_NOT_FULL,
-        "a session that logs parts of documents",
+        "a session that logs parts of documents and of rows",
         lambda scene: scene.live(
-            "SET binlog_row_value_options = PARTIAL_JSON",
+            "SET binlog_row_value_options = PARTIAL_JSON, binlog_row_image = MINIMAL",
             f"""UPDATE items SET doc = JSON_SET(doc, '$."{sentinels.ROW_TEXT}"', 1)""",
         ),
     ),

@@ -25,10 +25,12 @@ from helpers.waiting import wait_until
 from capstan import Config, GtidSet, HaltReason, MemoryStore, Pipeline, PipelineHalted, Sink, Store
 from capstan.config import Source
 from capstan.core.halts import Halted
-from capstan.pipeline import live_source
 from capstan.sinks.sqlite_mirror import SqliteMirror
 from capstan.sources import base
 from capstan.telemetry.events import PipelineEnded
+from capstan.testing import Misbehaviour, ScriptedMysql, Table
+from capstan.testing.moments import Moment
+from capstan.wiring import live_source
 
 DEADLINE = 60.0
 RIGHTS = "REPLICATION SLAVE, REPLICATION CLIENT, SELECT"
@@ -67,6 +69,10 @@ def insert(number: int) -> str:
 def upto(number: int) -> GtidSet:
     """The scripted source's transactions 1 to `number`."""
     return GtidSet.parse(f"{events.SOURCE}:1-{number}")
+
+
+def _of(source: str, number: int) -> GtidSet:
+    return GtidSet.parse(f"{source}:1-{number}")
 
 
 def head(number: int) -> list[bytes]:
@@ -192,6 +198,42 @@ class Scene:
         section = Source(server_id=SERVER_ID, **reach | (link or {}))
         scripted = ScriptedSource(lambda _: steps, facts_with(**facts or {}))
         self.run(self.configured(section, **options), source or scripted, act)
+
+    # -- over a scripted server ----------------------------------------------------------------
+
+    def misled(
+        self,
+        how: Misbehaviour,
+        *,
+        good: int = 2,
+        link: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        """Run over a socket: two good transactions, one that the server spoils, a good one.
+
+        Args:
+            how: What the server does: to the third transaction, or to every connection.
+            good: How many transactions come through.
+            link: Options of the source's section.
+            options: Other sections of the configuration.
+        """
+        table = Table("shop.items", "id int unsigned", "name varchar(60)", key="id")
+        rows = [(sentinels.KEY + number, sentinels.ROW_TEXT) for number in range(1, 5)]
+        self.all_delivered = streams = how.moment is Moment.TRANSACTION
+        with ScriptedMysql(user="u", password=sentinels.PASSWORD) as server:
+            first = [server.commit(table.insert(row)) for row in rows[:2]]
+            server.misbehave(how)
+            self.expected = _of(first[0].uuid, good) if streams else None
+            self.planted += [event.body for row in rows for event in table.insert(row).events(0)]
+
+            def act(pipeline: Pipeline) -> None:
+                assert pipeline.wait_for(_of(first[0].uuid, 2), timeout=DEADLINE)
+                for row in rows[2:]:
+                    server.commit(table.insert(row))
+
+            section = server.source(server_id=SERVER_ID, **{"reconnect_attempts": 1} | (link or {}))
+            config = self.configured(section, **options)
+            self.run(config, live_source(config), act)
 
     # -- over a real server --------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ is noted on the stage; a test waits for notes, with a deadline, and reads their 
 
 import queue
 import threading
-import time
 from enum import StrEnum
 from typing import Any
 
@@ -18,6 +17,7 @@ from capstan.supervision.report import ChildReport, ChildState, SupervisorReport
 from capstan.supervision.roster import Roster
 from capstan.supervision.strategy import Strategy
 from capstan.supervision.tree import Tree, launch
+from capstan.testing import ManualClock
 from helpers.waiting import wait_until
 
 DEADLINE = 20.0
@@ -172,19 +172,6 @@ class Owner:
             assert running.wait_ended(DEADLINE)
 
 
-class ShiftedClock:
-    """Monotonic time that a test can push forward; never goes back."""
-
-    def __init__(self) -> None:
-        self._shift = 0.0
-
-    def __call__(self) -> float:
-        return time.monotonic() + self._shift
-
-    def push(self, seconds: float) -> None:
-        self._shift += seconds
-
-
 def puppet(stage: Stage, id_: str, *lives: dict[str, Any], **spec: Any) -> ChildSpec:
     """Specify a puppet child.
 
@@ -221,7 +208,7 @@ class Theatre:
 
     def __init__(self) -> None:
         self.stage = Stage()
-        self.clock = ShiftedClock()
+        self.clock = ManualClock()
         self._trees: list[Tree] = []
 
     def launch(self, spec: SupervisorSpec, *, ready: bool = True) -> Tree:

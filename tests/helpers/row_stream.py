@@ -19,7 +19,8 @@ from helpers.mysql import Database, execute
 _DUMP: Final = 0x12
 _NON_BLOCKING: Final = 1
 _TABLE_MAP: Final = 19
-_ROWS: Final = {30: "insert", 31: "update", 32: "delete"}
+_PARTIAL: Final = 39
+_ROWS: Final = {30: "insert", 31: "update", 32: "delete", _PARTIAL: "update"}
 
 
 @attrs.frozen
@@ -52,11 +53,17 @@ def rows_since(database: Database, start: tuple[str, int], server_id: int) -> li
         elif kind in _ROWS and peek_name(body := tables[event[19:25]])[0] == database.name:
             if body not in decoders:
                 decoders[body] = RowDecoder(parse(body), sightings=1)
-            decoder, pairs = decoders[body], kind == 31
-            rounds = [decoder.images(event, 27, len(event), pairs) for _ in range(6)]
+            decoder = decoders[body]
+            rounds = [_images(decoder, event) for _ in range(6)]
             assert len({repr(images) for images in rounds}) == 1
             found.append(RowEvent(_ROWS[kind], decoder.shape, rounds[0]))
     return found
+
+
+def _images(decoder: RowDecoder, event: bytes) -> list[tuple[Any, ...]]:
+    if event[4] == _PARTIAL:
+        return decoder.partial_images(event, 27, len(event))
+    return decoder.images(event, 27, len(event), event[4] == 31)
 
 
 def _events(database: Database, start: tuple[str, int], server_id: int) -> Iterator[bytes]:

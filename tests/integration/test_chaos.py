@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from helpers.mysql import PrivateServers
 from helpers.pipelines import executed
-from helpers.proxy import Proxy
 from helpers.waiting import wait_until
 
 from capstan import GtidSet, SqliteMirror, SqliteStore
@@ -19,6 +18,7 @@ from capstan.demo.mysql_server import MysqlServer
 from capstan.demo.process_control import PipelineProcess
 from capstan.demo.workload import Workload, new_seed
 from capstan.demo.workload_tables import Schemas
+from capstan.testing import TcpProxy
 
 CAPTURE = "shop?.*"
 
@@ -26,7 +26,7 @@ CAPTURE = "shop?.*"
 class Chaos:
     """A source behind a proxy, a pipeline process, a mirror, and a hand that breaks things."""
 
-    def __init__(self, server: MysqlServer, proxy: Proxy, folder: Path, seed: int) -> None:
+    def __init__(self, server: MysqlServer, proxy: TcpProxy, folder: Path, seed: int) -> None:
         self.server, self.proxy, self.folder = server, proxy, folder
         self.random, self.seed = Random(seed), seed
         self.log = DeliveryLog(folder / "deliveries.log")
@@ -105,7 +105,7 @@ class Chaos:
 def unleash(server: MysqlServer, folder: Path, rounds: int, seconds: float) -> None:
     """Run chaos and prove that nothing was lost and nothing came twice."""
     seed = new_seed()
-    with Proxy(server.host, server.port) as proxy:
+    with TcpProxy(server.host, server.port) as proxy:
         chaos = Chaos(server, proxy, folder, seed)
         with chaos.log, chaos.process:
             chaos.process.start()

@@ -13,7 +13,6 @@ from helpers.pipelines import (
     halt_of,
     start_from_now,
 )
-from helpers.proxy import Proxy
 from helpers.waiting import wait_until
 
 from capstan import (
@@ -26,6 +25,7 @@ from capstan import (
     SqliteStore,
 )
 from capstan.demo.mysql_server import MysqlServer
+from capstan.testing import TcpProxy
 
 
 def run(server: MysqlServer, *statements: str) -> None:
@@ -69,7 +69,7 @@ def test_a_restart_goes_on_where_it_stopped(shop: MysqlServer) -> None:
 def test_a_restarted_server_and_a_cut_link_lose_nothing(shop: MysqlServer) -> None:
     """Every dial starts from the durable position; the budget is not used up by progress."""
     sink = Recording()
-    with Proxy(shop.host, shop.port) as proxy:
+    with TcpProxy(shop.host, shop.port) as proxy:
         config = config_for(shop, sink, ["shop.*"], port=proxy.port)
         with Pipeline(config) as pipeline:
             run(shop, *insert(1, 2))
@@ -92,7 +92,7 @@ def test_a_restarted_server_and_a_cut_link_lose_nothing(shop: MysqlServer) -> No
 def test_a_half_open_link_is_found_dead_and_dialled_again(shop: MysqlServer) -> None:
     """Silence beyond the liveness deadline ends a link, although no packet says so."""
     sink = Recording()
-    with Proxy(shop.host, shop.port) as proxy:
+    with TcpProxy(shop.host, shop.port) as proxy:
         config = config_for(
             shop, sink, ["shop.*"], port=proxy.port, heartbeat=0.2, liveness_timeout=1.0
         )
@@ -152,7 +152,7 @@ def test_another_server_behind_the_address_is_refused(new_server: PrivateServers
     """D14: a checkpoint that the server never executed, before the dump is asked for."""
     first, second = filled(new_server()), filled(new_server())
     store = MemoryStore()
-    with Proxy(first.host, first.port) as proxy:
+    with TcpProxy(first.host, first.port) as proxy:
         config = config_for(first, Recording(), ["shop.*"], store, port=proxy.port)
         with Pipeline(config) as pipeline:
             run(first, *insert(1))
@@ -227,7 +227,7 @@ def test_a_reconnect_inside_a_semi_sync_window_is_no_halt(new_server: PrivateSer
         "SET GLOBAL rpl_semi_sync_source_enabled = ON",
     )
     sink = Recording()
-    with Proxy(server.host, server.port) as proxy:
+    with TcpProxy(server.host, server.port) as proxy:
         config = config_for(server, sink, ["shop.*"], port=proxy.port)
         with Pipeline(config) as pipeline, server.connect() as writer:
             connects = pipeline.status().counters["connects"]

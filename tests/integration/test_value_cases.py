@@ -111,17 +111,11 @@ def in_diffs(name: str) -> Case:
 JSON_IN_PLACE = "040-json-holes-after-in-place-update"
 MADE = [widest(), longest_names(), in_diffs(JSON_IN_PLACE)]
 CASES = {case.name: case for case in [*map(read, sorted(FOLDER.glob("*.json"))), *MADE]}
-MUST_HALT = {
+HALTS = {
     "055-row-image-minimal-in-one-session": HaltReason.ROW_IMAGE_NOT_FULL,
     "056-row-image-noblob-in-one-session": HaltReason.ROW_IMAGE_NOT_FULL,
     "058-statement-format-rows-in-one-session": HaltReason.STATEMENT_BASED_CHANGE,
 }
-NOT_YET = {
-    # Diffs are not yet applied to the image before (D22).
-    f"{JSON_IN_PLACE}-as-diffs": HaltReason.ROW_IMAGE_NOT_FULL,
-}
-"""Cases whose changes are known and should arrive, and what they end in until they do."""
-HALTS = MUST_HALT | NOT_YET
 DELIVERED = [name for name in CASES if name not in HALTS]
 ZONED = [
     "014-datetime-before-1970-and-fsp",

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from tenacity.wait import wait_exponential, wait_fixed
 
-from capstan.sources.redial import REDIAL_WAIT, Redial, Settling, _state
+from capstan.sources.redial import REDIAL_WAIT, Redial, Settling, _state, recapture_wait
 
 STEADY = wait_exponential(multiplier=1, max=10)
 
@@ -66,3 +66,12 @@ def test_a_slow_look_counts_as_time() -> None:
     settling = Settling(10.0, wait=wait_fixed(2), clock=lambda: next(times))
     assert settling.next_delay() == pytest.approx(0.5)
     assert settling.next_delay() is None
+
+
+def test_a_missed_capture_leaves_the_table_alone_for_ten_lock_waits() -> None:
+    """D2: writers that queued behind the lock have ten times as long in peace."""
+    redial = Redial(30, wait=recapture_wait(2))
+    delays = [redial.next_delay() for _ in range(29)]
+    assert all(20 <= delay <= 22 for delay in delays if delay is not None)
+    assert None not in delays
+    assert redial.next_delay() is None

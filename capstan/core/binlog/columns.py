@@ -85,6 +85,9 @@ _METADATA_SIZE: Final = {
     FieldType.LONGLONG: 0,
     FieldType.YEAR: 0,
     FieldType.DATE: 0,
+    FieldType.TIME: 0,
+    FieldType.DATETIME: 0,
+    FieldType.TIMESTAMP: 0,
     FieldType.FLOAT: 1,
     FieldType.DOUBLE: 1,
     FieldType.TIMESTAMP2: 1,
@@ -108,6 +111,9 @@ _FIXED_NAMES: Final = {
     FieldType.BIT: "bit",
     FieldType.YEAR: "year",
     FieldType.DATE: "date",
+    FieldType.TIME: "time",
+    FieldType.DATETIME: "datetime",
+    FieldType.TIMESTAMP: "timestamp",
     FieldType.TIME2: "time",
     FieldType.DATETIME2: "datetime",
     FieldType.TIMESTAMP2: "timestamp",
@@ -117,6 +123,8 @@ _FIXED_NAMES: Final = {
     FieldType.VECTOR: "vector",
 }
 
+_OLD_TEMPORALS: Final = frozenset({FieldType.TIME, FieldType.DATETIME, FieldType.TIMESTAMP})
+"""As servers before 5.6 made them."""
 _BLOB_SIZES: Final = {1: "tiny", 2: "", 3: "medium", 4: "long"}
 _GEOMETRIES: Final = (
     "geometry",
@@ -214,6 +222,8 @@ def read_facts(number: int, metadata: BoundedReader) -> TypeFacts:
         if not (raw[0] < 8 and 1 <= bits <= 64):
             raise corrupt(f"a bit({bits}) in a table map")
         return TypeFacts(type=kind, size=bits)
+    if kind in _OLD_TEMPORALS:
+        return TypeFacts(type=kind, fsp=0)
     if kind in (FieldType.TIMESTAMP2, FieldType.DATETIME2, FieldType.TIME2):
         if raw[0] > 6:
             raise corrupt(f"{raw[0]} fractional digits in a table map")

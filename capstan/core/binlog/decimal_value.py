@@ -7,11 +7,19 @@ first group before the point and the last one behind it may be shorter and take 
 bit is set for positive numbers; all bits of a negative one are inverted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
+from functools import lru_cache
+from operator import xor
+from struct import Struct, calcsize
+from typing import Final
 
-_BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-_GROUP = 9
+import attrs
+
+_BYTES_OF_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+_LAYOUTS: Final = {1: "B", 2: "H", 3: "BH", 4: "I"}
+"""The `struct` characters of a group, by its bytes."""
+_GROUP: Final = 9
 _exact = Context(prec=100).multiply
 """65 digits at most exist, so nothing is ever rounded."""
 
@@ -29,66 +37,81 @@ def decimal_bytes(precision: int, scale: int) -> int:
     return sum(_BYTES_OF_DIGITS[count] for count in _groups(precision, scale))
 
 
+@attrs.frozen(eq=False)
+class DecimalRecipe:
+    """How a DECIMAL(precision, scale) is read.
+
+    Attributes:
+        layout: `struct` characters, big-endian: one for each group, two for one of three bytes.
+        expression: Python for the value; `{0}`, `{1}`, … stand for what the layout unpacks to,
+            `{c}name` for a helper. It raises ValueError for bytes that no server writes.
+        helpers: What the expression calls.
+    """
+
+    layout: str
+    expression: str
+    helpers: Mapping[str, object]
+
+
+@lru_cache(maxsize=256)
+def decimal_recipe(precision: int, scale: int) -> DecimalRecipe:
+    """The recipe for a precision and a scale.
+
+    The expression decides at once whether all is as usual, a positive number with no group too
+    large, and calls for help if not: a straight line takes half as long as a loop over groups.
+    """
+    groups = _groups(precision, scale)
+    layout = "".join(_LAYOUTS[_BYTES_OF_DIGITS[count]] for count in groups)
+    parts = iter(range(len(layout)))
+    numbers = [
+        f"({{{next(parts)}}} << 16 | {{{next(parts)}}})"
+        if _BYTES_OF_DIGITS[count] == 3
+        else f"{{{next(parts)}}}"
+        for count in groups
+    ]
+    sign = 1 << 8 * _BYTES_OF_DIGITS[groups[0]] - 1
+    usual = [f"{sign} <= {numbers[0]} < {sign + 10 ** groups[0]}"]
+    usual += [
+        f"{number} < {10**count}" for number, count in zip(numbers[1:], groups[1:], strict=True)
+    ]
+    value = f"({numbers[0]} - {sign})"
+    for number, count in zip(numbers[1:], groups[1:], strict=True):
+        value = f"({value} * {10**count} + {number})"
+    every = ", ".join(f"{{{part}}}" for part in range(len(layout)))
+    expression = f"({{c}}exact({value}, {{c}}unit) if {' and '.join(usual)} else {{c}}odd({every}))"
+    helpers = {"exact": _exact, "unit": Decimal((0, (1,), -scale))}
+    masks = [(1 << 8 * calcsize(character)) - 1 for character in layout]
+
+    def odd(*parts: int) -> Decimal:
+        """The value of a negative number, whose bits are those of its opposite, inverted."""
+        if parts[0] > masks[0] >> 1:
+            raise ValueError("no such decimal")
+        value = from_parts(*map(xor, parts, masks))
+        if not value:
+            raise ValueError("a zero with a minus sign")
+        return value.copy_negate()
+
+    recipe = DecimalRecipe(layout, expression, {**helpers, "odd": odd})
+    from_parts = _from_parts(recipe)
+    return recipe
+
+
+def _from_parts(recipe: DecimalRecipe) -> Callable[..., Decimal]:
+    """The recipe as a function."""
+    names = [f"g{part}" for part in range(len(recipe.layout))]
+    source = f"lambda {', '.join(names)}: {recipe.expression.format(*names, c='')}"
+    # The text is made of numbers and of the lines of this file only.
+    made: Callable[..., Decimal] = eval(source, dict(recipe.helpers))  # noqa: S307
+    return made
+
+
+@lru_cache(maxsize=256)
 def decimal_decoder(precision: int, scale: int) -> Callable[[bytes], Decimal]:
     """A function from the bytes of a DECIMAL(precision, scale) to its value.
 
     It raises ValueError for bytes that no server writes: a group with too many digits, a zero with
     a minus sign.
     """
-    groups = _groups(precision, scale)
-    unit = Decimal((0, (1,), -scale))
-    return _two_groups(groups, unit) if len(groups) == 2 else _any_groups(groups, unit)
-
-
-def _any_groups(groups: list[int], unit: Decimal) -> Callable[[bytes], Decimal]:
-    size = 8 * sum(_BYTES_OF_DIGITS[count] for count in groups)
-    sign, full = 1 << size - 1, (1 << size) - 1
-    steps: list[tuple[int, int, int]] = []
-    for count in groups:
-        size -= 8 * _BYTES_OF_DIGITS[count]
-        steps.append((size, (1 << 8 * _BYTES_OF_DIGITS[count]) - 1, 10**count))
-
-    def decode(raw: bytes) -> Decimal:
-        bits = int.from_bytes(raw, "big") ^ sign
-        negative = bits & sign
-        if negative:
-            bits ^= full
-        number = 0
-        for shift, mask, limit in steps:
-            group = bits >> shift & mask
-            if group >= limit:
-                raise ValueError("no such decimal")
-            number = number * limit + group
-        return _negated(number, unit) if negative else _exact(number, unit)
-
-    return decode
-
-
-def _two_groups(groups: list[int], unit: Decimal) -> Callable[[bytes], Decimal]:
-    """The commonest layout, without a loop."""
-    first, last = groups
-    size = 8 * (_BYTES_OF_DIGITS[first] + _BYTES_OF_DIGITS[last])
-    sign, full = 1 << size - 1, (1 << size) - 1
-    shift = 8 * _BYTES_OF_DIGITS[last]
-    mask = (1 << shift) - 1
-    high_limit: int = 10**first
-    low_limit: int = 10**last
-
-    def decode(raw: bytes) -> Decimal:
-        bits = int.from_bytes(raw, "big") ^ sign
-        negative = bits & sign
-        if negative:
-            bits ^= full
-        high, low = bits >> shift, bits & mask
-        if high >= high_limit or low >= low_limit:
-            raise ValueError("no such decimal")
-        number = high * low_limit + low
-        return _negated(number, unit) if negative else _exact(number, unit)
-
-    return decode
-
-
-def _negated(number: int, unit: Decimal) -> Decimal:
-    if not number:
-        raise ValueError("a zero with a minus sign")
-    return _exact(-number, unit)
+    recipe = decimal_recipe(precision, scale)
+    value, read = _from_parts(recipe), Struct(f">{recipe.layout}").unpack
+    return lambda raw: value(*read(raw))

@@ -5,7 +5,8 @@ never holds a name or a label from the server: constants are handed over as obje
 character set and every type without a recipe halts here, named by table and column.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from struct import calcsize, unpack
 from typing import Final
 
@@ -13,13 +14,15 @@ import attrs
 
 from capstan.core.binlog.charsets import TextDecoder, decoder_for
 from capstan.core.binlog.columns import HAS_LABELS, INTEGERS, FieldType, WireColumn, sql_type
-from capstan.core.binlog.decimal_value import decimal_bytes, decimal_decoder
+from capstan.core.binlog.decimal_value import decimal_recipe
 from capstan.core.binlog.float_value import shortest_single
 from capstan.core.binlog.json_shapes import JsonTexts
 from capstan.core.binlog.memo import Memo
+from capstan.core.binlog.old_temporal import old_datetime, old_time, old_timestamp
 from capstan.core.binlog.temporal import (
     dates,
     datetime_decoder,
+    datetime_expression,
     fraction_bytes,
     time_decoder,
     timestamp_decoder,
@@ -33,32 +36,49 @@ class FieldCodec:
 
     Attributes:
         layout: `struct` characters of the fixed part; for a prefixed value those of its length.
+        order: Its byte order, as in `struct`.
         prefixed: The fixed part is the length of the bytes that follow.
-        expression: Python for the value. `{0}` and `{1}` stand for what the fixed part unpacks to,
-            or `{0}` for the bytes behind a length; `{c}` stands for the constant.
+        expression: Python for the value. `{0}`, `{1}`, … stand for what the fixed part unpacks to,
+            or `{0}` for the bytes behind a length; `{c}` stands for the constant, `{c}name` for one
+            of the helpers.
+        usual: Quicker Python that gives the same value or raises ValueError for rare ones; may be
+            nothing.
         constant: A callable or a lookup table.
+        helpers: More of them, by name.
         width: Bytes of the fixed part.
-        parts: How many numbers the fixed part unpacks to: 1, or 2 for three bytes.
+        parts: How many numbers the fixed part unpacks to; three bytes take two.
     """
 
     layout: str
+    order: str = "<"
     expression: str = "{0}"
+    usual: str = ""
     prefixed: bool = False
     constant: object = None
+    helpers: Mapping[str, object] = attrs.field(factory=dict)
     width: int = attrs.field(init=False)
     parts: int = attrs.field(init=False)
 
     @width.default
     def _width(self) -> int:
-        return calcsize(f"<{self.layout}")
+        return calcsize(f"{self.order}{self.layout}")
 
     @parts.default
     def _parts(self) -> int:
-        return len(unpack(f"<{self.layout}", bytes(self.width)))
+        return len(unpack(f"{self.order}{self.layout}", bytes(self.width)))
 
 
 NUMBER: Final = {1: "{0}", 2: "({0} | {1} << 16)"}
 """The expression for a number, by the parts it unpacks to."""
+_BIG_ENDIAN: Final = {
+    3: ("BH", "{0} << 16 | {1}"),
+    4: ("I", "{0}"),
+    5: ("BI", "{0} << 32 | {1}"),
+    6: ("HI", "{0} << 32 | {1}"),
+    7: ("BHI", "{0} << 48 | {1} << 32 | {2}"),
+    8: ("Q", "{0}"),
+}
+"""Layout and expression of a number whose high bytes come first, by its size."""
 
 
 _INTEGER_LAYOUTS: Final = {
@@ -152,7 +172,9 @@ def _set_text(labels: tuple[str, ...]) -> Callable[[int], str]:
     def text(members: int) -> str:
         if members >> len(labels):
             raise ValueError("a member that the set does not have")
-        return ",".join(label for place, label in enumerate(labels) if members >> place & 1)
+        found = [label for place, label in enumerate(labels) if members >> place & 1]
+        # The server puts a comma behind something only: an empty first member leaves no trace.
+        return ",".join(found[1:] if found[1:] and not found[0] else found)
 
     return text
 
@@ -170,25 +192,42 @@ def _bit(column: WireColumn) -> FieldCodec:
 
 
 def _decimal(column: WireColumn) -> FieldCodec:
-    precision, scale = column.precision or 0, column.scale or 0
+    recipe = decimal_recipe(column.precision or 0, column.scale or 0)
     return FieldCodec(
-        layout=f"{decimal_bytes(precision, scale)}s",
-        expression=_CALL,
-        constant=decimal_decoder(precision, scale),
+        layout=recipe.layout, order=">", expression=recipe.expression, helpers=recipe.helpers
     )
 
 
 def _temporal(
-    whole: int, decoder: Callable[[int], Callable[[bytes], object]]
+    whole: int, decoder: Callable[[int], Callable[[int], object]]
 ) -> Callable[[WireColumn], FieldCodec]:
     """A builder for a type of `whole` bytes with a fraction behind them."""
 
     def build(column: WireColumn) -> FieldCodec:
         fsp = column.fsp or 0
-        layout = f"{whole + fraction_bytes(fsp)}s"
-        return FieldCodec(layout=layout, expression=_CALL, constant=decoder(fsp))
+        layout, number = _BIG_ENDIAN[whole + fraction_bytes(fsp)]
+        return FieldCodec(
+            layout=layout, order=">", expression=f"{{c}}({number})", constant=decoder(fsp)
+        )
 
     return build
+
+
+def _datetime(column: WireColumn) -> FieldCodec:
+    codec = _temporal(5, datetime_decoder)(column)
+    fsp = column.fsp or 0
+    usual = datetime_expression(fsp, _BIG_ENDIAN[codec.width][1])
+    return attrs.evolve(codec, usual=usual, helpers={"make": datetime})
+
+
+def _timestamp(column: WireColumn) -> FieldCodec:
+    codec = _temporal(4, timestamp_decoder)(column)
+    if column.fsp:
+        return codec
+    # Only zero, which is no time, needs more than the call itself.
+    expression = "({c}make({0}, {c}utc) if {0} else {c}({0}))"
+    helpers = {"make": datetime.fromtimestamp, "utc": UTC}
+    return attrs.evolve(codec, expression=expression, helpers=helpers)
 
 
 def _bytes(column: WireColumn) -> FieldCodec:
@@ -214,9 +253,12 @@ _BUILDERS: Final[dict[FieldType, Callable[[WireColumn], FieldCodec]]] = {
     FieldType.BIT: _bit,
     FieldType.YEAR: _simple("B", "({0} and {0} + 1900)"),
     FieldType.DATE: _simple("3s", "{c}[{0}]", dates),
+    FieldType.TIME: _simple("Hb", f"{{c}}({NUMBER[2]})", old_time),
+    FieldType.DATETIME: _simple("q", _CALL, old_datetime),
+    FieldType.TIMESTAMP: _simple("I", _CALL, old_timestamp),
     FieldType.TIME2: _temporal(3, time_decoder),
-    FieldType.DATETIME2: _temporal(5, datetime_decoder),
-    FieldType.TIMESTAMP2: _temporal(4, timestamp_decoder),
+    FieldType.DATETIME2: _datetime,
+    FieldType.TIMESTAMP2: _timestamp,
     FieldType.JSON: _json,
     FieldType.GEOMETRY: _bytes,
     FieldType.VECTOR: _bytes,

@@ -1,220 +1,245 @@
-"""Fast text for JSON columns whose documents share their keys.
+"""Fast text for JSON columns whose documents share their shape.
 
 House rules: what is not exactly as the code expects goes to `json_value`, which is the judge of
-every document; the code here only saves its work. Code is written for the keys of an object that
-was seen often enough, a bounded number of them per column. It expects a small object as the server
-writes it new: keys at the same places, values one behind the other in the order of the keys, ending
-where the object ends. The types of the values are hints: another type costs time, not exactness.
+every document; the code here only saves its work. A shape is everything but the values: keys,
+nesting, the type of each value. Code is written for a shape that was seen often enough, a bounded
+number of them per column, and reads the whole document in one go: one `struct` call up to the next
+text whose length varies. A length that was the same in every sample is expected again; where that
+turns out wrong the code is written anew, with that length read from the document.
 
 Keys never become code: they are constants of the generated function's namespace.
 """
 
 import struct
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
-import attrs
-
 from capstan.core.binlog.json_number import double_text
-from capstan.core.binlog.json_value import element, json_text, quote
+from capstan.core.binlog.json_outline import Field, Outline, Role, outline_of
+from capstan.core.binlog.json_value import LITERALS, json_text, opaque_text, quote
 
-Shape = Callable[[bytes, int], tuple[str, int] | None]
+Shape = Callable[[bytes], str | None]
 
 _SIGHTINGS: Final = 8
-_SAMPLED: Final = 4
-"""One of so many documents is looked at: columns whose documents share no keys pay little."""
-_MOST_SHAPES: Final = 4
-_MOST_VALUES: Final = 64
-_MOST_NESTED: Final = 8
-_MOST_KEY_BYTES: Final = 1024
+_SAMPLED: Final = 8
+"""One of so many documents is looked at: columns whose documents share nothing pay little."""
+_MOST_SHAPES: Final = 6
 _COUNTED: Final = 256
 _FAILURES: Final = (ValueError, IndexError, struct.error)
-
-_SMALL_OBJECT: Final = 0x00
-_LITERAL: Final = 0x04
-_INT16: Final = 0x05
-_UINT16: Final = 0x06
-_DOUBLE: Final = 0x0B
-_STRING: Final = 0x0C
-_NUMBERS: Final = {0x07: "i", 0x08: "I", 0x09: "q", 0x0A: "Q"}
-_LITERALS: Final = ("null", "true", "false")
 
 
 class JsonTexts:
     """The documents of one column; `text` gives the text of one.
 
     Args:
-        sightings: How often the keys of a sampled document must occur before code is written.
+        sightings: How often a shape must occur among the sampled documents before code is written.
     """
 
-    __slots__ = ("_misses", "_seen", "_shapes", "_sightings")
+    __slots__ = ("_learned", "_misses", "_samples", "_shapes", "_sightings")
 
     def __init__(self, sightings: int = _SIGHTINGS) -> None:
         self._sightings = sightings
         self._shapes: tuple[Shape, ...] = ()
         self._misses = 0
-        self._seen: Counter[bytes] = Counter()
+        self._samples: dict[tuple[object, ...], _Samples] = {}
+        self._learned: dict[tuple[object, ...], int] = {}
 
     def text(self, document: bytes) -> str:
         """The text of a document; raises what `json_text` raises."""
         try:
             for shape in self._shapes:
-                found = shape(document, 1)
-                if found is not None and found[1] + 1 == len(document) and not document[0]:
-                    return found[0]
+                text = shape(document)
+                if text is not None:
+                    return text
         except _FAILURES:
             pass  # the judge says what is wrong, if anything is
         text = json_text(document)
-        if len(self._shapes) < _MOST_SHAPES:
-            self._misses += 1
-            if not self._misses % _SAMPLED:
-                self._learn(document)
+        self._misses += 1
+        if not self._misses % _SAMPLED and document:
+            self._learn(document)
         return text
 
     def _learn(self, document: bytes) -> None:
-        """Count the keys of a sound document; write code for them when they occur often."""
-        if not document or document[0] != _SMALL_OBJECT:
+        """Count the shape of a sound document; write code for it when it occurs often."""
+        outline = outline_of(document)
+        if outline is None:
             return
-        layout = _layout(document, 1)
-        if layout is None:
+        kind = outline.kind
+        if kind not in self._learned and len(self._learned) == _MOST_SHAPES:
             return
-        key = layout.table + layout.keys
-        self._seen[key] += 1
-        if self._seen[key] == self._sightings:
-            self._shapes += (_compile(document, 1, 1),)
-        elif len(self._seen) > _COUNTED:
-            self._seen.clear()
+        samples = self._samples.setdefault(kind, _Samples())
+        samples.add(outline)
+        if samples.count == self._sightings:
+            shape = _compiled(outline, samples.varying)
+            samples.count = 0
+            place = self._learned.setdefault(kind, len(self._shapes))
+            self._shapes = (*self._shapes[:place], shape, *self._shapes[place + 1 :])
+        elif len(self._samples) > _COUNTED:
+            self._samples = {kind: self._samples[kind] for kind in self._learned}
 
 
-@attrs.frozen
-class _Layout:
-    """An object with its keys where the server puts them.
+class _Samples:
+    """What the sampled documents of one shape have in common.
 
     Attributes:
-        count: How many keys.
-        table: The key entries.
-        keys: The keys' bytes.
-        kinds: The type of each value.
+        count: How many there were since code was last written.
+        varying: The texts that were not always as long.
     """
 
-    count: int
-    table: bytes
-    keys: bytes
-    kinds: tuple[int, ...]
+    __slots__ = ("_lengths", "count", "varying")
 
-    @property
-    def first(self) -> int:
-        """Where the first value begins, counted from the object's start."""
-        return 4 + 7 * self.count + len(self.keys)
+    def __init__(self) -> None:
+        self.count = 0
+        self.varying: set[int] = set()
+        self._lengths: dict[int, int] = {}
 
-
-def _layout(document: bytes, start: int) -> _Layout | None:
-    """Read the layout of the sound small object at `start`; None when it is not as written new."""
-    (count,) = struct.unpack_from("<H", document, start)
-    if not 0 < count <= _MOST_VALUES:
-        return None
-    values = start + 4 + 4 * count
-    table = document[start + 4 : values]
-    at = first = 4 + 7 * count
-    for offset, size in struct.iter_unpack("<HH", table):
-        if offset != at:
-            return None
-        at += size
-    if at - first > _MOST_KEY_BYTES:
-        return None
-    kinds = document[values : start + first : 3]
-    return _Layout(count, table, document[start + first : start + at], tuple(kinds))
+    def add(self, outline: Outline) -> None:
+        lengths = outline.lengths
+        before, self._lengths = self._lengths or lengths, lengths
+        self.varying |= {index for index, length in lengths.items() if before[index] != length}
+        self.count += 1
 
 
-def _compile(document: bytes, start: int, depth: int) -> Shape:
-    """The function for objects like the sound one at `start`, in `depth - 1` other objects."""
-    layout = _layout(document, start)
-    assert layout is not None, "only objects with a layout are compiled"
-    namespace: dict[str, Any] = {
-        "HEAD": struct.Struct(
-            f"<HH{4 * layout.count}s{'BH' * layout.count}{len(layout.keys)}s"
-        ).unpack_from,
-        "COUNT": layout.count,
-        "TABLE": layout.table,
-        "KEYS": layout.keys,
-        "QUOTE": quote,
-        "DOUBLE": double_text,
-        "ELEMENT": element,
-        "LITERALS": _LITERALS,
-    }
-    namespace |= {f"N{c}": struct.Struct(f"<{c}").unpack_from for c in (*_NUMBERS.values(), "d")}
-    places = struct.iter_unpack("<HH", layout.table)
-    for place, (offset, size) in enumerate(places):
-        name = document[start + offset : start + offset + size].decode()
-        namespace[f"K{place}"] = f"{'{,'[place > 0]}{' ' * (place > 0)}{quote(name)}: "
-    entries = struct.iter_unpack(
-        "<BH", document[start + 4 + 4 * layout.count : start + layout.first - len(layout.keys)]
-    )
-    for place, (kind, offset) in enumerate(entries):
-        nested = kind == _SMALL_OBJECT and depth < _MOST_NESTED
-        if nested and _layout(document, start + offset) is not None:
-            namespace[f"F{place}"] = _compile(document, start + offset, depth + 1)
-    source = _source(layout, [f"F{place}" in namespace for place in range(layout.count)], depth)
+def _compiled(outline: Outline, varying: set[int]) -> Shape:
+    """The function for documents of a shape; `varying`: the texts whose length is read."""
+    namespace: dict[str, Any] = {"QUOTE": quote, "DOUBLE": double_text, "LITERALS": LITERALS}
+    source = "\n".join(_Writer(outline, varying, namespace).lines())
     # The text is made of numbers and of the lines of this file only.
     exec(compile(source, "<document decoder>", "exec"), namespace)  # noqa: S102
     shape: Shape = namespace["shape"]
     return shape
 
 
-def _source(layout: _Layout, nested: list[bool], depth: int) -> str:
-    """The text of one object's function; `nested`: which values have a function of their own."""
-    entries = ", ".join(f"t{place}, v{place}" for place in range(layout.count))
-    lines = [
-        "def shape(doc, b):",
-        f"    count, size, table, {entries}, keys = HEAD(doc, b)",
-        "    if table != TABLE or keys != KEYS or count != COUNT:",
-        "        return None",
-        f"    e = {layout.first}",
-    ]
-    for place, kind in enumerate(layout.kinds):
-        fast = _fast(place, kind, nested[place])
-        other = f"x{place}, e = ELEMENT(doc, b, (t{place}, v{place}), e, {depth})"
-        lines += (f"    {line}" for line in fast)
-        lines += ["    else:", f"        {other}"] if fast else [f"    {other}"]
-    text = "".join(f"{{K{place}}}{{x{place}}}" for place in range(layout.count))
-    lines += ["    if e != size:", "        return None", f'    return f"{text}}}}}", size', ""]
-    return "\n".join(lines)
+class _Writer:
+    """Writes the function of one shape.
+
+    Of field 7 the number is `r7`, the text's bytes `x7`, their length `n7` and their end `q7`.
+    """
+
+    def __init__(self, outline: Outline, varying: set[int], namespace: dict[str, Any]) -> None:
+        self._fields = outline.fields
+        self._text = outline.text
+        self._varying = varying
+        self._names = namespace
+        self._cursor = "0"
+        self._layouts: list[str] = []
+        self._variables: list[str] = []
+        self._same = b""
+        self._refused: list[str] = []
+        self._late: list[str] = []
+
+    def lines(self) -> Iterator[str]:
+        """The text of the function."""
+        sizes = [len(field.raw) for field in self._fields]
+        first = min(self._varying, default=len(sizes))
+        yield "def shape(doc):"
+        # Shorter than what is read first: another shape, perhaps.
+        yield f"    if len(doc) {'<' if self._varying else '!='} {sum(sizes[:first])}:"
+        yield "        return None"
+        for index in range(len(sizes)):
+            yield from (f"    {line}" for line in self._field(index))
+        yield from (f"    {line}" for line in self._unpack("len(doc)"))
+        yield f'    return f"{"".join(self._parts())}"'
+        yield ""
+
+    def _field(self, index: int) -> Iterator[str]:
+        """Take one field; what is in the way of reading on comes out as lines."""
+        field = self._fields[index]
+        if field.role is Role.NUMBER:
+            self._read(field.layout, f"r{index}")
+        elif field.role is Role.PLACE and (texts := self._texts_inside(field)):
+            self._read("H", f"r{index}")
+            rest = field.offset - sum(len(self._fields[text].raw) for text in texts)
+            expected = " + ".join([str(rest), *(f"n{text}" for text in texts)])
+            self._late.append(f"r{index} != {expected}")
+        elif field.role is Role.LENGTH and index + 1 in self._varying:
+            yield from self._length(index + 1, len(field.raw))
+        elif field.role is Role.TEXT and index in self._varying:
+            yield f"q{index} = p + n{index}"
+            yield f"x{index} = doc[p:q{index}]"
+            self._cursor = f"q{index}"
+        elif field.role is Role.TEXT:
+            self._read(f"{len(field.raw)}s", f"x{index}")
+        else:
+            self._same += field.raw
+
+    def _length(self, text: int, digits: int) -> Iterator[str]:
+        if digits == 1:
+            self._read("B", f"n{text}")
+            self._refused.append(f"n{text} > 127")
+        else:
+            self._read("BB", f"n{text}, h{text}")
+            self._refused.append(f"n{text} < 128 or not 0 < h{text} < 128")
+        yield from self._unpack("p")
+        if digits == 2:
+            yield f"n{text} = n{text} & 127 | h{text} << 7"
+
+    def _texts_inside(self, place: Field) -> list[int]:
+        """The texts of varying length between the beginning of a container and a place in it."""
+        return [
+            i for i in sorted(self._varying) if place.start <= self._fields[i].at < place.target
+        ]
+
+    def _read(self, layout: str, variables: str) -> None:
+        """Have the next `struct` call read this."""
+        if self._same:
+            name = f"K{len(self._names)}"
+            self._names[name] = self._same
+            self._layouts.append(f"{len(self._same)}s")
+            self._variables.append(name.lower())
+            self._refused.append(f"{name.lower()} != {name}")
+            self._same = b""
+        if layout:
+            self._layouts.append(layout)
+            self._variables.append(variables)
+
+    def _unpack(self, end: str) -> Iterator[str]:
+        """Read what was gathered and look at it; `end` becomes or must be the place behind it."""
+        self._read("", "")
+        layout = struct.Struct(f"<{''.join(self._layouts)}")
+        after = f"{self._cursor} + {layout.size}" if layout.size else self._cursor
+        if self._layouts:
+            name = f"S{len(self._names)}"
+            self._names[name] = layout.unpack_from
+            yield f"{', '.join(self._variables)}, = {name}(doc, {self._cursor})"
+        refused = self._refused if end == "p" else [*self._refused, *self._late]
+        if end == "p":
+            yield f"p = {after}"
+        elif self._varying:
+            refused.append(f"{after} != {end}")
+        if refused:
+            yield f"if {' or '.join(refused)}:"
+            yield "    return None"
+        self._layouts, self._variables, self._refused = [], [], []
+
+    def _parts(self) -> Iterator[str]:
+        """What the text is joined from, in the braces of an f-string."""
+        constant = ""
+        for part in (*self._text, None):
+            if isinstance(part, str):
+                constant += part
+                continue
+            if constant:
+                name = f"T{len(self._names)}"
+                self._names[name] = constant
+                yield f"{{{name}}}"
+                constant = ""
+            if part is not None:
+                yield f"{{{self._value(part)}}}"
+
+    def _value(self, index: int) -> str:
+        field = self._fields[index]
+        if field.role is Role.NUMBER:
+            return _NUMBER_TEXTS.get(field.layout, "r{0}").format(index)
+        if field.opaque is None:
+            return f"QUOTE(x{index}.decode())"
+        self._names[f"O{index}"] = partial(opaque_text, field.opaque)
+        return f"O{index}(x{index})"
 
 
-def _fast(place: int, kind: int, nested: bool) -> list[str]:
-    """The lines for a value of the expected type, up to its `else`; none for the rarer types."""
-    t, v, x = f"t{place}", f"v{place}", f"x{place}"
-    if kind == _LITERAL:
-        return [f"if {t} == {kind}:", f"    {x} = LITERALS[{v} & 255]"]
-    if kind == _INT16:
-        return [f"if {t} == {kind}:", f"    {x} = ({v} ^ 32768) - 32768"]
-    if kind == _UINT16:
-        return [f"if {t} == {kind}:", f"    {x} = {v}"]
-    if kind == _DOUBLE:
-        return [
-            f"if {t} == {kind} and {v} == e:",
-            f"    {x} = DOUBLE(*Nd(doc, b + e))",
-            "    e += 8",
-        ]
-    if kind in _NUMBERS:
-        layout = _NUMBERS[kind]
-        return [
-            f"if {t} == {kind} and {v} == e:",
-            f"    {x}, = N{layout}(doc, b + e)",
-            f"    e += {struct.calcsize('<' + layout)}",
-        ]
-    if kind == _STRING:
-        return [
-            f"if {t} == {kind} and {v} == e and doc[b + e] < 128:",
-            "    p = b + e + 1",
-            "    e += doc[b + e] + 1",
-            f"    {x} = QUOTE(doc[p:b + e].decode())",
-        ]
-    if nested:
-        return [
-            f"if {t} == {kind} and {v} == e and (found := F{place}(doc, b + e)):",
-            f"    {x} = found[0]",
-            "    e += found[1]",
-        ]
-    return []
+_NUMBER_TEXTS: Final = {
+    "Bx": "LITERALS[r{0}]",
+    # As `double_text` begins, without the call.
+    "d": "r{0} if 1e-4 <= r{0} < 1e15 else DOUBLE(r{0})",
+}

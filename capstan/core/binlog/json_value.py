@@ -12,8 +12,7 @@ the small form counts and offsets take 2 bytes, in the large form 4; a key's len
 
 from base64 import b64encode
 from collections.abc import Callable
-from decimal import Decimal
-from json import JSONEncoder
+from json.encoder import encode_basestring
 from struct import Struct
 from typing import Final
 
@@ -37,9 +36,9 @@ _UINT32: Final = 0x08
 _STRING: Final = 0x0C
 _OPAQUE: Final = 0x0F
 
-_LITERALS: Final = ("null", "true", "false")
+LITERALS: Final = ("null", "true", "false")
 _NUMBERS: Final[dict[int, tuple[Struct, Callable[[int], str] | Callable[[float], str]]]] = {
-    _LITERAL: (Struct("B"), _LITERALS.__getitem__),
+    _LITERAL: (Struct("B"), LITERALS.__getitem__),
     _INT16: (Struct("<h"), str),
     _UINT16: (Struct("<H"), str),
     _INT32: (Struct("<i"), str),
@@ -52,7 +51,7 @@ _NUMBERS: Final[dict[int, tuple[Struct, Callable[[int], str] | Callable[[float],
 
 Names = tuple[str, ...]
 
-quote = JSONEncoder(ensure_ascii=False).encode
+quote = encode_basestring
 """A string as JSON, escaped as the server escapes it."""
 _packed = Struct("<q").unpack
 _BASE64_LINE: Final = 76
@@ -80,7 +79,7 @@ def _signed32(number: int) -> str:
 
 
 def _inline_literal(number: int) -> str:
-    return _LITERALS[number & 0xFF]
+    return LITERALS[number & 0xFF]
 
 
 _SMALL_INLINE: Final[dict[int, Callable[[int], str]]] = {
@@ -113,33 +112,6 @@ def json_text(document: bytes) -> str:
     return _Document(document).value(document[0], 1, len(document), 0)[0]
 
 
-def element(
-    document: bytes, start: int, entry: tuple[int, int], at: int, depth: int
-) -> tuple[str, int]:
-    """The text of one value of a small container, which must follow the value before it at once.
-
-    Args:
-        document: The whole document.
-        start: Where the container begins.
-        entry: The value entry: type and offset, or type and small value.
-        at: Where the value before it ended, counted from the container's start.
-        depth: How many containers the value lies in.
-
-    Returns:
-        The text, and where the value ends, counted from the container's start.
-
-    Raises:
-        ValueError, IndexError, struct.error: As `json_text`; also for a value that lies elsewhere.
-    """
-    kind, number = entry
-    if kind in _SMALL_INLINE:
-        return _SMALL_INLINE[kind](number), at
-    if number != at:
-        raise ValueError("a value out of order")
-    text, end = _Document(document).value(kind, start + at, len(document), depth)
-    return text, end - start
-
-
 class _Document:
     """One document being read; places are absolute."""
 
@@ -158,7 +130,7 @@ class _Document:
             return quote(raw.decode()), stop
         if kind == _OPAQUE:
             raw, stop = self._counted(at + 1, end)
-            return _opaque_text(self._data[at], raw), stop
+            return opaque_text(self._data[at], raw), stop
         if kind not in _NUMBERS:
             raise ValueError("an unknown type in a document")
         layout, text = _NUMBERS[kind]
@@ -253,7 +225,7 @@ _names_of = Memo(_read_names, _KEYS_KEPT).__getitem__
 """Documents of one column mostly share their keys."""
 
 
-def _opaque_text(kind: int, raw: bytes) -> str:
+def opaque_text(kind: int, raw: bytes) -> str:
     """The text of a value that JSON itself does not have."""
     if kind == FieldType.NEWDECIMAL:
         return _decimal_text(raw)
@@ -270,12 +242,9 @@ def _decimal_text(raw: bytes) -> str:
         raise ValueError("no such decimal")
     if len(raw) != 2 + decimal_bytes(precision, scale):
         raise ValueError("a decimal of another length")
-    return format(_decimal_decoders[precision, scale](raw[2:]), "f")
+    return format(decimal_decoder(precision, scale)(raw[2:]), "f")
 
 
-_decimal_decoders = Memo[tuple[int, int], Callable[[bytes], Decimal]](
-    lambda shape: decimal_decoder(*shape), 256
-)
 _TEMPORALS: Final[dict[int, Callable[[int], str]]] = {
     FieldType.DATE: json_date,
     FieldType.TIME: json_time,

@@ -1,14 +1,17 @@
 """Opens compressed transactions: one TRANSACTION_PAYLOAD event becomes the events inside it (D22).
 
-House rules: sizes are bounded twice, the declared one before anything is inflated and the real one
-while it is; neither is trusted for the other. Only ZSTD and "not compressed" are known, anything
-else is a halt. What comes out is whole events without checksums; what they mean is not known here.
+House rules: what is inside is inflated and cut piece by piece, so that its size is no matter of
+memory. The declared size and the real one must agree and neither is trusted for the other: what is
+inflated never goes further beyond the declared size than one step, and a size that is declared is
+never a reason to allocate. Only ZSTD and "not compressed" are known, anything else is a halt. What
+comes out is whole events without checksums; what they mean is not known here. Until the last piece
+is out nothing says that the payload is good.
 
 Wire: fields of (type, length, value), each a packed integer: 1 size of the payload, 2 compression
 type, 3 size of what is inside; 0 ends them. Then the payload.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import zstandard
@@ -34,38 +37,38 @@ _NEVER_INSIDE: Final = frozenset(
     }
 )
 """Events of files, and those that begin a group of their own."""
-_STEP: Final = 1024
-"""Input bytes at a time: a block of a few bytes can inflate to 128 KiB, so this bounds how far one
-step can go beyond the declared size before it is seen."""
+_STEP: Final = 256
+"""Input bytes at a time: a block of four bytes can inflate to 128 KiB, so this bounds what one step
+can give, to 8 MiB."""
+_PIECE: Final = 1 << 17
+"""Inflated bytes that are worth a walk over the events in them."""
 
 
-def open_payload(data: bytes, start: int, end: int, limit: int) -> Packets:
-    """The events inside the payload event with the body `data[start:end]`.
+def open_payload(data: bytes, start: int, end: int) -> Iterator[Packets]:
+    """The events inside the payload event with the body `data[start:end]`, piece by piece.
 
     Args:
         data: The bytes that hold the event.
         start: Where its body begins.
         end: Where its body ends, before any checksum.
-        limit: Bytes that may be inside at most.
 
     Raises:
         Halted: `event_corrupt` for sizes that do not agree, truncation or a nested payload;
-            `unsupported_transaction_shape` for an unknown compression; `transaction_too_large`
-            for more than `limit` inside.
+            `unsupported_transaction_shape` for an unknown compression. While it is iterated, too.
     """
     fields, position = _read_fields(data, start, end)
     if fields.get(_PAYLOAD_SIZE) != end - position:
         raise _corrupt("its size is not the declared one")
     declared = fields.get(_INFLATED_SIZE, end - position)
-    if declared > limit:
+    compression = fields.get(_COMPRESSION)
+    squeezed = memoryview(data)[position:end]
+    if compression == _NONE:
+        return _cut(_steps(squeezed, _PIECE), declared)
+    if compression != _ZSTD:
         raise halted(
-            HaltReason.TRANSACTION_TOO_LARGE,
-            f"a compressed transaction of {declared} bytes against a limit of {limit}",
+            HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, f"compression type {compression} unknown"
         )
-    inside = _inflate(data[position:end], fields.get(_COMPRESSION), declared)
-    if len(inside) != declared:
-        raise _corrupt("what is inside has another size than declared")
-    return Packets(inside, list(_bounds(inside)), gap=0)
+    return _cut(_inflate(squeezed), declared)
 
 
 def _read_fields(data: bytes, start: int, end: int) -> tuple[dict[int, int], int]:
@@ -96,44 +99,60 @@ def _packed(data: bytes, position: int, end: int) -> tuple[int, int]:
     return int.from_bytes(data[position + 1 : position + 1 + size], "little"), position + 1 + size
 
 
-def _inflate(payload: bytes, compression: int | None, declared: int) -> bytes:
-    if compression == _NONE:
-        return payload
-    if compression != _ZSTD:
-        raise halted(
-            HaltReason.UNSUPPORTED_TRANSACTION_SHAPE, f"compression type {compression} unknown"
-        )
-    parts: list[bytes] = []
-    size = 0
+def _steps(data: memoryview, size: int) -> Iterator[memoryview]:
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+def _inflate(squeezed: memoryview) -> Iterator[bytes]:
+    # Streaming: the frame's own idea of its size is never a reason to allocate.
+    inflater = zstandard.ZstdDecompressor().decompressobj()
     try:
-        # Streaming: the frame's own idea of its size is never a reason to allocate.
-        inflater = zstandard.ZstdDecompressor().decompressobj()
-        for at in range(0, len(payload), _STEP):
-            part = inflater.decompress(payload[at : at + _STEP])
-            size += len(part)
-            if size > declared:
-                raise _corrupt("more is inside than declared")
-            parts.append(part)
+        for step in _steps(squeezed, _STEP):
+            yield inflater.decompress(step)
     except zstandard.ZstdError:
         raise _corrupt("it cannot be inflated") from None
     if not inflater.eof or inflater.unused_data:
         raise _corrupt("its frame is truncated, or more follows it")
-    return b"".join(parts)
 
 
-def _bounds(inside: bytes) -> Iterator[int]:
-    position = 0
-    while position < len(inside):
-        if len(inside) - position < SIZE:
-            raise _corrupt("an event inside is shorter than its header")
+def _cut(parts: Iterable[bytes | memoryview], declared: int) -> Iterator[Packets]:
+    """Cut whole events out of what comes; together it must have the declared size."""
+    size, waiting, wanted = 0, bytearray(), _PIECE
+    for part in parts:
+        size += len(part)
+        if size > declared:
+            raise _corrupt("more is inside than declared")
+        waiting += part
+        if len(waiting) >= wanted:
+            bounds, missing = _bounds(waiting)
+            if missing > declared - size:
+                raise _corrupt("an event inside goes beyond its end")
+            wanted = max(_PIECE, len(waiting) - bounds[-1] + missing)
+            if len(bounds) > 1:
+                yield Packets(bytes(waiting), bounds, gap=0)
+                del waiting[: bounds[-1]]
+    if size != declared:
+        raise _corrupt("what is inside has another size than declared")
+    bounds, missing = _bounds(waiting)
+    if missing or bounds[-1] != len(waiting):
+        raise _corrupt("its last event is cut off")
+    yield Packets(bytes(waiting), bounds, gap=0)
+
+
+def _bounds(inside: bytearray) -> tuple[list[int], int]:
+    """Where each whole event begins, and the one behind them; how much that one lacks."""
+    bounds, position, have = [0], 0, len(inside)
+    while have - position >= SIZE:
         code, size, _log_pos, _flags = unpack_header(inside, position)
-        if size < SIZE or position + size > len(inside):
-            raise _corrupt("an event inside goes beyond its end")
+        if size < SIZE:
+            raise _corrupt("an event inside is shorter than its header")
         if code in _NEVER_INSIDE:
             raise _corrupt(f"{type_name(code)} is inside")
-        yield position
+        if position + size > have:
+            return bounds, position + size - have
         position += size
-    yield position
+        bounds.append(position)
+    return bounds, 0
 
 
 def _corrupt(what: str) -> Halted:

@@ -10,10 +10,12 @@ When the fast code stumbles, the careful function reads the event again and give
 import struct
 from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final
 
 from capstan.core.binlog.bounded_reader import BoundedReader, corrupt
 from capstan.core.binlog.field_codecs import codec_for
+from capstan.core.binlog.partial_rows import Careful, PartialRows
 from capstan.core.binlog.row_source import RowSource
 from capstan.core.binlog.table_map import TableMap
 from capstan.core.halts import Halted, HaltReason, halted
@@ -57,10 +59,12 @@ class RowDecoder:
         self._where = f"{table.shape.schema}.{table.shape.table}"
         codecs = [codec_for(column, self._where) for column in table.wire]
         nullable = [column.nullable for column in table.wire]
+        self._table, self._codecs = table, codecs
         self._writer = RowSource(table.shape.names, nullable, codecs)
         self._sightings = sightings
         self._room = min(_MOST_VARIANTS, _MOST_LINES // len(codecs))
         self._masks: list[bytes] = []
+        self._usual = True
         self._seen: Counter[bytes] = Counter()
         self._heads = tuple(_Head(len(codecs), bitmaps, self._where) for bitmaps in (1, 2))
         self._namespace: dict[str, Any] = {
@@ -107,11 +111,31 @@ class RowDecoder:
             rows, last = [], -1
         if last != end:
             rows, last = self._judge(data, position, end)
+            # Nothing is wrong with them, they are unusual: the next ones may be so too.
+            self._grown = self._usual
+            self._usual = False
         if last != end or (pairs and len(rows) & 1):
             raise corrupt(f"a row event of {self._where} does not end with a row")
         if self._grown:
             self._compile()
         return rows
+
+    def partial_images(self, data: bytes, start: int, end: int) -> list[Row]:
+        """Decode one PARTIAL_UPDATE_ROWS event to whole images; as `images` otherwise."""
+        position = self._heads[True].check(data, start, end, version1=False)
+        return self._partial.images(data, position, end)
+
+    @cached_property
+    def _partial(self) -> PartialRows:
+        careful: Careful = self._namespace["careful"]
+        return PartialRows(self._table, self._codecs, careful, self._compiled)
+
+    def _compiled(self, writer: RowSource) -> Careful:
+        """A careful function of its own, beside this decoder's."""
+        namespace = self._namespace | writer.namespace
+        _define(writer.careful(), namespace)
+        careful: Careful = namespace["careful"]
+        return careful
 
     def _judge(self, data: bytes, position: int, end: int) -> tuple[list[Row], int]:
         """Read the rows again, step by step, to say what is wrong with them."""
@@ -141,15 +165,19 @@ class RowDecoder:
 
     def _compile(self) -> None:
         learning = len(self._masks) < self._room
-        self._rows_source = self._writer.rows(self._masks, learning=learning)
+        self._rows_source = self._writer.rows(self._masks, learning=learning, usual=self._usual)
         self._run(self._rows_source)
         self._rows: Callable[[bytes, int, int], tuple[list[Row], int]] = self._namespace["rows"]
         self._grown = False
 
     def _run(self, source: str) -> None:
         self._namespace |= self._writer.namespace
-        # The text is made of column numbers and of recipes from this package only.
-        exec(compile(source, "<row decoder>", "exec"), self._namespace)  # noqa: S102
+        _define(source, self._namespace)
+
+
+def _define(source: str, namespace: dict[str, Any]) -> None:
+    # The text is made of column numbers and of recipes from this package only.
+    exec(compile(source, "<row decoder>", "exec"), namespace)  # noqa: S102
 
 
 def compile_rows(table: TableMap) -> RowDecoder:

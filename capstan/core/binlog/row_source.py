@@ -18,6 +18,9 @@ from struct import Struct
 
 from capstan.core.binlog.field_codecs import NUMBER, FieldCodec
 
+_LETTERS = ("", *"bcdefghijkl")
+"""Behind a column's number, for each number that its fixed part unpacks to."""
+
 
 class RowSource:
     """The source text for one table and the objects it refers to.
@@ -38,21 +41,25 @@ class RowSource:
         self._nullable = nullable
         self._codecs = codecs
         self._mask_size = (len(codecs) + 7) // 8
+        self._usual = False
         self._readers: dict[str, str] = {}
         self.namespace: dict[str, object] = {
-            f"C{place}": codec.constant
+            f"C{place}{name}": value
             for place, codec in enumerate(codecs)
-            if codec.constant is not None
+            for name, value in {"": codec.constant, **codec.helpers}.items()
+            if value is not None
         }
 
-    def rows(self, masks: Sequence[bytes], *, learning: bool) -> str:
+    def rows(self, masks: Sequence[bytes], *, learning: bool, usual: bool) -> str:
         """The function `rows(data, p, end)`, which returns the rows and where they end.
 
         Args:
             masks: The null bitmaps that get code of their own.
             learning: Whether the others are told to `seen`.
+            usual: Whether values may be expected to be such as the quicker expressions give.
         """
         size = self._mask_size
+        self._usual = usual
         lines = ["def rows(data, p, end):", "    found = []", "    append = found.append"]
         lines.append("    while p < end:")
         if masks:
@@ -71,6 +78,7 @@ class RowSource:
 
     def careful(self) -> str:
         """The function `careful(data, p, end)`, which returns one row and where it ends."""
+        self._usual = False
         body = [f"q = p + {self._mask_size}", "if q > end:", "    raise Short", "mask = data[p:q]"]
         for place in range(len(self._codecs)):
             body += self._checked(place)
@@ -97,7 +105,7 @@ class RowSource:
     def _checked_value(self, place: int) -> Iterator[str]:
         codec = self._codecs[place]
         yield from _step(str(codec.width))
-        yield f"{self._parts(place)}, = {self._reader(codec.layout)}(data, p)"
+        yield f"{self._parts(place)}, = {self._reader(codec.order + codec.layout)}(data, p)"
         if codec.prefixed:
             yield from _step(self._number(place))
             yield f"v{place} = {self._value(place, 'data[p:q]')}"
@@ -126,11 +134,30 @@ class RowSource:
         yield f"p = {_plus(here, offset + self._width(run))}"
 
     def _run(self, run: list[int], here: str, offset: int) -> Iterator[str]:
-        """One `struct` call for the fixed parts of columns that lie side by side."""
-        layout = "".join(self._codecs[place].layout for place in run)
+        """One `struct` call a byte order for the fixed parts of columns that lie side by side."""
         yield from (f"# {place}: {self._names[place]}" for place in run)
-        parts = ", ".join(self._parts(place) for place in run)
-        yield f"{parts}, = {self._reader(layout)}(data, {_plus(here, offset)})"
+        for order in sorted({self._codecs[place].order for place in run}):
+            yield self._read(run, order, here, offset)
+
+    def _read(self, run: list[int], order: str, here: str, offset: int) -> str:
+        """The `struct` call for the columns of one byte order; it skips those of the other."""
+        layout, gap = "", 0
+        parts: list[str] = []
+        for place in run:
+            codec = self._codecs[place]
+            if codec.order != order:
+                gap += codec.width
+                continue
+            if parts:
+                layout += f"{gap}x" if gap else ""
+            else:
+                offset += gap
+            layout += codec.layout
+            parts += self._variables(place)
+            gap = 0
+        if layout == "B":
+            return f"{parts[0]} = data[{_plus(here, offset)}]"
+        return f"{', '.join(parts)}, = {self._reader(order + layout)}(data, {_plus(here, offset)})"
 
     def _width(self, run: list[int]) -> int:
         return sum(self._codecs[place].width for place in run)
@@ -139,21 +166,26 @@ class RowSource:
         """The name of the `struct` reader for a layout."""
         if layout not in self._readers:
             name = self._readers[layout] = f"S{len(self._readers)}"
-            self.namespace[name] = Struct(f"<{layout}").unpack_from
+            self.namespace[name] = Struct(layout).unpack_from
         return self._readers[layout]
 
     def _parts(self, place: int) -> str:
-        """The variables that the fixed part unpacks to: one, or two for three bytes."""
-        return f"r{place}, h{place}" if self._codecs[place].parts == 2 else f"r{place}"
+        """The variables that the fixed part unpacks to."""
+        return ", ".join(self._variables(place))
+
+    def _variables(self, place: int) -> list[str]:
+        return [f"r{place}{_LETTERS[part]}" for part in range(self._codecs[place].parts)]
 
     def _number(self, place: int) -> str:
         """The expression for a length in front of a value."""
-        return NUMBER[self._codecs[place].parts].format(f"r{place}", f"h{place}")
+        return NUMBER[self._codecs[place].parts].format(*self._variables(place))
 
     def _value(self, place: int, raw: str | None = None) -> str:
         """The expression for the value; `raw` stands for the bytes behind a length."""
-        first = raw or f"r{place}"
-        return self._codecs[place].expression.format(first, f"h{place}", c=f"C{place}")
+        found = [raw] if raw else self._variables(place)
+        codec = self._codecs[place]
+        expression = (self._usual and codec.usual) or codec.expression
+        return expression.format(*found, c=f"C{place}")
 
 
 def _plus(place: str, offset: int) -> str:

@@ -27,9 +27,9 @@ def fraction_bytes(fsp: int) -> int:
     return (fsp + 1) // 2
 
 
-def _impossible_day(year: int, month: int, day: int) -> str:
+def day_text(year: int, month: int, day: int) -> str:
     """The text of a day that MySQL has and Python has not."""
-    if not 0 <= year <= 9999 or month > 12:
+    if not 0 <= year <= 9999 or month > 12 or day > 31:
         raise ValueError("no such day")
     return f"{year:04d}-{month:02d}-{day:02d}"
 
@@ -40,7 +40,7 @@ def _date(raw: bytes) -> date | str:
     try:
         return date(year, month, day)
     except ValueError:
-        return _impossible_day(year, month, day)
+        return day_text(year, month, day)
 
 
 dates: Memo[bytes, date | str] = Memo(_date, _MEMORY)
@@ -51,53 +51,72 @@ def _fraction_text(micros: int, fsp: int) -> str:
     return f".{micros:06d}"[: fsp + 1] if fsp else ""
 
 
-def datetime_decoder(fsp: int) -> Callable[[bytes], datetime | str]:
-    """A function from the bytes of a DATETIME(fsp) to its value."""
+def datetime_decoder(fsp: int) -> Callable[[int], datetime | str]:
+    """A function from the number that is stored for a DATETIME(fsp) to its value."""
     shift = 8 * fraction_bytes(fsp)
     unit = _MICROS[fraction_bytes(fsp)]
     mask = (1 << shift) - 1
 
-    def decode(raw: bytes) -> datetime | str:
-        value = int.from_bytes(raw, "big")
+    def odd(value: int) -> str:
+        """The text of what Python has no datetime for."""
+        packed = value >> shift
+        clock = packed >> 12 & 31, packed >> 6 & 63, packed & 63
+        day = day_text(*divmod((packed >> 22) - 0x20000, 13), packed >> 17 & 31)
+        return f"{day} {clock_text(*clock, (value & mask) * unit, fsp)}"
+
+    def decode(value: int) -> datetime | str:
         packed = value >> shift
         months = (packed >> 22) - 0x20000
-        day, hour, minute, second = (
-            packed >> 17 & 31,
-            packed >> 12 & 31,
-            packed >> 6 & 63,
-            packed & 63,
-        )
+        day, hour, minute = packed >> 17 & 31, packed >> 12 & 31, packed >> 6 & 63
+        micros = (value & mask) * unit
         try:
-            return datetime(
-                months // 13, months % 13, day, hour, minute, second, (value & mask) * unit
-            )
+            return datetime(months // 13, months % 13, day, hour, minute, packed & 63, micros)
         except ValueError:
-            clock = _clock(hour, minute, second, (value & mask) * unit, fsp)
-            return f"{_impossible_day(*divmod(months, 13), day)} {clock}"
+            return odd(value)
 
     return decode
 
 
-def _clock(hour: int, minute: int, second: int, micros: int, fsp: int) -> str:
+def datetime_expression(fsp: int, number: str) -> str:
+    """Python that calls `{c}make` for the datetime of the number that is stored.
+
+    It raises ValueError for each value that Python has no datetime for; `datetime_decoder` gives
+    those too, at the cost of a call.
+    """
+    shift = 8 * fraction_bytes(fsp)
+    stored, again = (number, number) if number == "{0}" else (f"(w := {number})", "w")
+    fields = [f"(m := ({stored} >> {shift + 22}) - {0x20000}) // 13", "m % 13"]
+    fields += [f"{again} >> {shift + low} & {mask}" for low, mask in _DATETIME_FIELDS]
+    if fsp:
+        unit = _MICROS[fraction_bytes(fsp)]
+        fraction = f"{again} & {(1 << shift) - 1}"
+        fields.append(fraction if unit == 1 else f"({fraction}) * {unit}")
+    return f"{{c}}make({', '.join(fields)})"
+
+
+_DATETIME_FIELDS = ((17, 31), (12, 31), (6, 63), (0, 63))
+"""Day, hour, minute and second: by how many bits each lies higher, and its mask."""
+
+
+def clock_text(hour: int, minute: int, second: int, micros: int, fsp: int) -> str:
+    """The text of a time of day, with the digits of its fsp."""
     if hour > 23 or max(minute, second) > 59 or micros > 999_999:
         raise ValueError("no such time of day")
     return f"{hour:02d}:{minute:02d}:{second:02d}{_fraction_text(micros, fsp)}"
 
 
-def timestamp_decoder(fsp: int) -> Callable[[bytes], datetime | str]:
-    """A function from the bytes of a TIMESTAMP(fsp) to its value."""
+def timestamp_decoder(fsp: int) -> Callable[[int], datetime | str]:
+    """A function from the number that is stored for a TIMESTAMP(fsp) to its value."""
     zero = f"0000-00-00 00:00:00{_fraction_text(0, fsp)}"
     shift = 8 * fraction_bytes(fsp)
     unit = _MICROS[fraction_bytes(fsp)]
     mask = (1 << shift) - 1
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
 
-    def whole(raw: bytes) -> datetime | str:
-        value = int.from_bytes(raw, "big")
+    def whole(value: int) -> datetime | str:
         return datetime.fromtimestamp(value, UTC) if value else zero
 
-    def fractional(raw: bytes) -> datetime | str:
-        value = int.from_bytes(raw, "big")
+    def fractional(value: int) -> datetime | str:
         if not value:
             return zero
         micros = (value & mask) * unit
@@ -116,15 +135,15 @@ def time_of(magnitude: int, micros: int) -> timedelta:
     return timedelta(0, seconds, micros, 0, minutes, hours)
 
 
-def time_decoder(fsp: int) -> Callable[[bytes], timedelta]:
-    """A function from the bytes of a TIME(fsp) to its value."""
+def time_decoder(fsp: int) -> Callable[[int], timedelta]:
+    """A function from the number that is stored for a TIME(fsp) to its value."""
     shift = 8 * fraction_bytes(fsp)
     unit = _MICROS[fraction_bytes(fsp)]
     mask = (1 << shift) - 1
     offset = 0x800000 << shift
 
-    def decode(raw: bytes) -> timedelta:
-        value = int.from_bytes(raw, "big") - offset
+    def decode(stored: int) -> timedelta:
+        value = stored - offset
         if value < 0:
             return -time_of(-value >> shift, (-value & mask) * unit)
         return time_of(value >> shift, (value & mask) * unit)

@@ -180,7 +180,7 @@ def test_unknown_fields_are_passed_over_by_their_length():
     assert parse(table_map([integer("a")], tail=tail)).shape.names == ("a",)
 
 
-@pytest.mark.parametrize("number", [0, 6, 7, 11, 12, 14, 20, 21, 100, 243, 244, 247, 249, 253])
+@pytest.mark.parametrize("number", [0, 6, 14, 20, 21, 100, 243, 244, 247, 249, 253])
 def test_a_type_without_known_metadata_halts_naming_the_column(number):
     """R266: a map with such a type cannot be read past it, so it is refused whole."""
     columns = [integer("a"), Spec("odd", number)]

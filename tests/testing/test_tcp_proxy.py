@@ -8,8 +8,9 @@ from contextlib import closing
 
 import pytest
 from helpers.mysql import Database, execute
-from helpers.proxy import Proxy
 from helpers.waiting import wait_until
+
+from capstan.testing import TcpProxy
 
 
 class Echo(socketserver.BaseRequestHandler):
@@ -38,14 +39,14 @@ def echoes() -> Iterator[list[tuple[str, int]]]:
 
 
 @pytest.fixture
-def proxy(echoes: list[tuple[str, int]]) -> Iterator[Proxy]:
+def proxy(echoes: list[tuple[str, int]]) -> Iterator[TcpProxy]:
     """A proxy in front of echo server a."""
-    with Proxy(*echoes[0]) as running:
+    with TcpProxy(*echoes[0]) as running:
         yield running
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("proxy")]
 
 
-def dial(proxy: Proxy) -> socket.socket:
+def dial(proxy: TcpProxy) -> socket.socket:
     return socket.create_connection((proxy.host, proxy.port), timeout=20)
 
 
@@ -54,7 +55,7 @@ def ask(client: socket.socket, text: bytes) -> bytes:
     return client.recv(100)
 
 
-def test_connections_are_carried_and_counted(proxy: Proxy) -> None:
+def test_connections_are_carried_and_counted(proxy: TcpProxy) -> None:
     """Bytes go both ways; a client that leaves is no longer open but stays counted."""
     with dial(proxy) as first, dial(proxy) as second:
         assert (ask(first, b"1"), ask(second, b"2")) == (b"a:1", b"a:2")
@@ -63,7 +64,7 @@ def test_connections_are_carried_and_counted(proxy: Proxy) -> None:
     assert proxy.connections == 2
 
 
-def test_a_cut_ends_what_is_there_and_nothing_else(proxy: Proxy) -> None:
+def test_a_cut_ends_what_is_there_and_nothing_else(proxy: TcpProxy) -> None:
     """Open connections end at both sides; the next dial is served."""
     with dial(proxy) as client:
         assert ask(client, b"1") == b"a:1"
@@ -74,7 +75,7 @@ def test_a_cut_ends_what_is_there_and_nothing_else(proxy: Proxy) -> None:
         assert ask(client, b"2") == b"a:2"
 
 
-def test_refusing_turns_dials_away_and_spares_the_rest(proxy: Proxy) -> None:
+def test_refusing_turns_dials_away_and_spares_the_rest(proxy: TcpProxy) -> None:
     """While refusing, the port is closed; open connections go on; later the port is the same."""
     with dial(proxy) as client:
         assert ask(client, b"1") == b"a:1"
@@ -88,7 +89,7 @@ def test_refusing_turns_dials_away_and_spares_the_rest(proxy: Proxy) -> None:
     assert proxy.connections == 2
 
 
-def test_a_frozen_link_is_half_open_until_the_thaw(proxy: Proxy) -> None:
+def test_a_frozen_link_is_half_open_until_the_thaw(proxy: TcpProxy) -> None:
     """Nothing is forwarded, nothing is closed, nothing is lost: the thaw delivers what waited."""
     with dial(proxy) as client:
         assert ask(client, b"1") == b"a:1"
@@ -106,7 +107,7 @@ def test_a_frozen_link_is_half_open_until_the_thaw(proxy: Proxy) -> None:
             assert late.recv(100) == b"a:3"
 
 
-def test_a_frozen_link_can_be_cut(proxy: Proxy) -> None:
+def test_a_frozen_link_can_be_cut(proxy: TcpProxy) -> None:
     """A cut ends frozen connections too, those not yet dialled onwards included."""
     with dial(proxy) as client:
         assert ask(client, b"1") == b"a:1"
@@ -118,7 +119,7 @@ def test_a_frozen_link_can_be_cut(proxy: Proxy) -> None:
             assert (client.recv(1), late.recv(1)) == (b"", b"")
 
 
-def test_a_delay_holds_every_piece_and_a_cut_ends_the_wait(proxy: Proxy) -> None:
+def test_a_delay_holds_every_piece_and_a_cut_ends_the_wait(proxy: TcpProxy) -> None:
     """With a long delay nothing arrives; a cut does not wait for the delay to pass."""
     with dial(proxy) as client:
         proxy.delay(3600)
@@ -134,7 +135,7 @@ def test_a_delay_holds_every_piece_and_a_cut_ends_the_wait(proxy: Proxy) -> None
 
 
 def test_retargeting_moves_new_connections_only(
-    proxy: Proxy, echoes: list[tuple[str, int]]
+    proxy: TcpProxy, echoes: list[tuple[str, int]]
 ) -> None:
     """A connection stays with the server it was made to; the next one meets the other."""
     with dial(proxy) as old:
@@ -144,7 +145,7 @@ def test_retargeting_moves_new_connections_only(
             assert (ask(old, b"2"), ask(new, b"3")) == (b"a:2", b"b:3")
 
 
-def test_a_dead_target_closes_the_dial(proxy: Proxy) -> None:
+def test_a_dead_target_closes_the_dial(proxy: TcpProxy) -> None:
     """A dial that cannot be carried on ends without a byte."""
     with socket.create_server(("127.0.0.1", 0)) as unused:
         dead = unused.getsockname()
@@ -153,7 +154,7 @@ def test_a_dead_target_closes_the_dial(proxy: Proxy) -> None:
         assert client.recv(1) == b""
 
 
-def test_a_large_stream_arrives_whole(proxy: Proxy) -> None:
+def test_a_large_stream_arrives_whole(proxy: TcpProxy) -> None:
     """Megabytes pass unchanged although neither side reads in step."""
     sent = bytes(range(256)) * 8192
     with dial(proxy) as client:
@@ -171,7 +172,33 @@ def test_a_large_stream_arrives_whole(proxy: Proxy) -> None:
 
 def test_a_real_server_is_reached_through_it(database: Database) -> None:
     """MySQL's handshake and queries pass; a cut ends the session's connection."""
-    with Proxy(database.server.host, database.server.port) as proxy:
+    with TcpProxy(database.server.host, database.server.port) as proxy:
         with closing(database.connect(host=proxy.host, port=proxy.port)) as connection:
             assert execute(connection, "SELECT DATABASE()") == [(database.name,)]
         assert proxy.connections == 1
+
+
+def test_a_throttled_link_keeps_to_its_rate_and_can_be_cut(proxy: TcpProxy) -> None:
+    """So many bytes a second in each direction; without a rate it goes as fast as it can."""
+    with dial(proxy) as client:
+        proxy.throttle(1000)
+        client.sendall(bytes(5000))
+        wait_until(lambda: 0 < proxy.carried < 5000, what="a part has come")
+        proxy.cut()
+        assert len(b"".join(iter(lambda: client.recv(65536), b""))) <= proxy.carried < 5000
+    proxy.throttle(None)
+    before = proxy.carried
+    with dial(proxy) as client:
+        assert ask(client, b"2") == b"a:2"
+    assert proxy.carried == before + 3
+
+
+def test_a_rate_that_is_taken_away_lets_the_rest_go_at_once(proxy: TcpProxy) -> None:
+    """Nothing of what was held back is lost."""
+    with dial(proxy) as client:
+        proxy.throttle(10)
+        client.sendall(b"x" * 10_000)
+        client.shutdown(socket.SHUT_WR)
+        proxy.throttle(None)
+        received = b"".join(iter(lambda: client.recv(65536), b""))
+    assert received.replace(b"a:", b"") == b"x" * 10_000

@@ -1,0 +1,1 @@
+"""Strict decoders for explicit transactions in binlog files, apart from the online fold."""

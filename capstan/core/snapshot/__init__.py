@@ -1,0 +1,1 @@
+"""The backfill's judgement: keys, marks, gate, and what the coordinator does next."""

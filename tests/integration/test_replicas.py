@@ -1,0 +1,195 @@
+"""Streams from replicas: out of order, with holes, of several sources, under another server's name.
+
+House rules: what makes a replica commit out of order is a row that the test holds, never chance; a
+pipeline over it is stopped and started while there are holes.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from helpers.mysql import PrivateServers, execute
+from helpers.pipelines import Recording, config_for, executed, halt_of, start_from_now
+from helpers.waiting import wait_until
+from pymysql.connections import Connection
+
+from capstan import GtidSet, HaltReason, MemoryStore, Pipeline, SqliteStore, Store
+from capstan.demo.mysql_install import MysqlPrograms
+from capstan.demo.mysql_server import MysqlServer, Option, free_port
+
+ROWS = 40
+TABLES = ["shop.*"]
+GROUP = "cccccccc-0000-0000-0000-000000000000"
+
+
+@attrs.frozen
+class Pair:
+    """A source and a replica of it that commits in any order."""
+
+    source: MysqlServer
+    replica: MysqlServer
+
+    def settled(self) -> GtidSet:
+        """Everything of the source, once the replica has it."""
+        wanted = executed(self.source)
+        wait_until(lambda: wanted <= executed(self.replica), what="the replica to catch up")
+        return wanted
+
+
+@pytest.fixture(scope="module")
+def pair(mysql_programs: MysqlPrograms) -> Iterator[Pair]:
+    """Both with `shop.t`, whose rows 1 to 40 are all 0."""
+    apart: dict[str, Option] = {
+        "replica_parallel_workers": 4,
+        "replica_preserve_commit_order": "OFF",
+    }
+    grouped: dict[str, Option] = {
+        "plugin_load_add": "group_replication.so",
+        "group_replication_group_name": GROUP,
+        "group_replication_local_address": f"127.0.0.1:{free_port()}",
+        "group_replication_start_on_boot": "OFF",
+        "group_replication_bootstrap_group": "ON",
+    }
+    with closing(PrivateServers(mysql_programs)) as servers:
+        pair = Pair(servers(options=grouped), servers(options=apart))
+        source = pair.source
+        run(
+            pair.replica,
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source.host}',"
+            f" SOURCE_PORT = {source.port}, SOURCE_USER = '{source.user}',"
+            f" SOURCE_PASSWORD = '{source.password}', SOURCE_AUTO_POSITION = 1,"
+            " GET_SOURCE_PUBLIC_KEY = 1",
+            "START REPLICA",
+        )
+        rows = ", ".join(f"({number}, 0)" for number in range(1, ROWS + 1))
+        run(
+            source,
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)",
+            f"INSERT INTO shop.t VALUES {rows}",
+        )
+        pair.settled()
+        yield pair
+
+
+def run(server: MysqlServer, *statements: str) -> None:
+    with server.connect(ssl_disabled=True) as connection:
+        for statement in statements:
+            execute(connection, statement)
+
+
+def updated(*numbers: int) -> list[str]:
+    """A transaction for each of these rows."""
+    return [f"UPDATE shop.t SET v = v + 1 WHERE id = {number}" for number in numbers]
+
+
+def hold(stack: ExitStack, server: MysqlServer, number: int) -> "Connection[Any]":
+    """Lock a row until the connection's ROLLBACK."""
+    connection = stack.enter_context(closing(server.connect(ssl_disabled=True)))
+    execute(connection, "BEGIN")
+    execute(connection, f"SELECT * FROM shop.t WHERE id = {number} FOR UPDATE")
+    return connection
+
+
+@attrs.define
+class Reader:
+    """One pipeline after another over a server, with one store.
+
+    Attributes:
+        lives: What each of them was given.
+    """
+
+    server: MysqlServer
+    store: Store
+    lives: list[Recording] = attrs.field(factory=list)
+
+    def read_until(self, *, count: int | None = None, position: GtidSet | None = None) -> GtidSet:
+        """Start, read so many transactions or up to a position, stop; where it then stands."""
+        sink = Recording()
+        self.lives.append(sink)
+        with Pipeline(config_for(self.server, sink, TABLES, self.store)) as pipeline:
+            if position is not None:
+                assert pipeline.wait_for(position, 30)
+            else:
+                wait_until(lambda: len(sink.gtids) == count, what=f"{count} transactions")
+            pipeline.stop()
+            return pipeline.watermark
+
+    @property
+    def gtids(self) -> list[str]:
+        """Of all lives."""
+        return [gtid for life in self.lives for gtid in life.gtids]
+
+    @property
+    def rows(self) -> list[int]:
+        """Their numbers, of all lives."""
+        return [values[0] for life in self.lives for values in life.values]
+
+
+def test_a_replica_without_commit_order_is_read_once_and_whole(pair: Pair, tmp_path: Path) -> None:
+    """R31, R38, R43: held rows leave holes; each is filled later, with restarts between (101)."""
+    first = start_from_now(SqliteStore(tmp_path / "state.db"), pair.replica)
+    first.close()
+    reader = Reader(pair.replica, SqliteStore(tmp_path / "state.db"))
+    before = executed(pair.replica)
+    source = pair.source.server_uuid
+    with ExitStack() as stack:
+        held = {number: hold(stack, pair.replica, number) for number in (1, 2, 3)}
+        run(pair.source, *updated(1, 10, 11, 2, 12, 13, 3, 14))
+        holes = reader.read_until(count=5)
+        assert reader.rows == [10, 11, 12, 13, 14]
+        assert len(holes.intervals(source)) == len(before.intervals(source)) + 3
+        assert reader.read_until(position=holes) == holes
+        for number in (2, 3, 1):
+            execute(held[number], "ROLLBACK")
+            reader.read_until(count=1)
+        run(pair.source, *updated(20, 21))
+    after = reader.read_until(position=pair.settled())
+
+    assert reader.rows == [10, 11, 12, 13, 14, 2, 3, 1, 20, 21]
+    assert len(set(reader.gtids)) == 10
+    assert after == executed(pair.replica)
+    assert len(after.intervals(source)) == 1
+
+
+def test_a_promoted_replica_is_gone_on_with(pair: Pair) -> None:
+    """R43, D13, D14: what the old source still had, then the new one's own (case 131)."""
+    reader = Reader(pair.source, start_from_now(MemoryStore(), pair.source))
+    run(pair.source, *updated(30, 31))
+    reader.read_until(position=executed(pair.source))
+    run(pair.source, *updated(32, 33))
+    pair.settled()
+    run(pair.replica, "STOP REPLICA", "RESET REPLICA ALL", *updated(34, 35))
+
+    reader.server = pair.replica
+    after = reader.read_until(position=executed(pair.replica))
+
+    assert reader.rows == [30, 31, 32, 33, 34, 35]
+    assert [gtid.split(":")[0] for gtid in reader.gtids] == [
+        *[pair.source.server_uuid] * 4,
+        *[pair.replica.server_uuid] * 2,
+    ]
+    assert after == executed(pair.replica)
+    assert len(after.uuids()) == 2
+
+
+def test_a_group_names_its_transactions_itself(pair: Pair) -> None:
+    """D14, R43: a GTID's uuid need not be the server's; what is ahead is refused (case 133)."""
+    source = pair.source
+    reader = Reader(source, start_from_now(MemoryStore(), source))
+    account = f"USER = '{source.user}', PASSWORD = '{source.password}'"
+    run(source, f"START GROUP_REPLICATION {account}", *updated(5, 6), "STOP GROUP_REPLICATION")
+
+    run(source, "SET GLOBAL super_read_only = OFF, GLOBAL read_only = OFF", *updated(7))
+    after = reader.read_until(position=executed(source))
+
+    assert reader.rows == [5, 6, 7]
+    assert [gtid.split(":")[0] for gtid in reader.gtids] == [GROUP, GROUP, source.server_uuid]
+    assert after == executed(source)
+    ahead = MemoryStore()
+    ahead.save_watermark(after | GtidSet.parse(f"{GROUP}:1-999"))
+    config = config_for(source, Recording(), TABLES, ahead, settle_timeout=0.2)
+    assert halt_of(config) is HaltReason.SOURCE_IDENTITY_MISMATCH
