@@ -15,12 +15,15 @@ from capstan import (
     FunctionSink,
     JsonLinesSink,
     MemoryStore,
-    Pipeline,
+    Snapshot,
     Source,
     SqliteMirror,
     SqliteStore,
 )
 from capstan.supervision.child import ChildSpec, SupervisorSpec
+from capstan.telemetry.board import Board
+from capstan.telemetry.hooks import Hooks
+from capstan.wiring import Wiring
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -155,10 +158,11 @@ def test_the_picture_of_the_tree_is_the_tree() -> None:
     config = Config(
         source=Source(user="repl", server_id=1),
         tables=["shop.*"],
-        sink=FunctionSink(print),
+        sink=FunctionSink(print, on_snapshot=print),
         store=MemoryStore(),
+        snapshot=Snapshot(),
     )
-    spec = Pipeline(config)._spec()
+    spec = Wiring(config, Board(), Hooks(())).spec()
     assert [(len(line[1]) // 3, line[2]) for line in drawn if line] == list(_tree(spec))
 
 

@@ -51,7 +51,12 @@ class Sink:
         raise NotImplementedError
 
     def handle_transaction(self, transaction: Transaction) -> None:
-        """Accept one transaction; its `changes` are never empty."""
+        """Accept one transaction; its `changes` are never empty.
+
+        Those of a transaction that was too large for memory (`changes.spooled`) are read from a
+        file while they are looked at, and only until this call, or the one of `handle_batch`,
+        returns: a sink that keeps changes has to copy what it needs.
+        """
         raise NotImplementedError
 
     def handle_schema_changes(self, changes: Sequence[SchemaChange]) -> None:

@@ -54,7 +54,7 @@ class Shop:
         A server takes no certificate that has expired; so it gets one that soon does.
         """
         signer = self.stranger if name == "of a stranger" else self.authority
-        names = [ELSEWHERE if name == "for another host" else HERE]
+        names: list[x509.GeneralName] = [ELSEWHERE if name == "for another host" else HERE]
         lifetime = SHORT if name == "expired" else LONG
         expires = time.time() + lifetime
         paths = signer.path, *signer.sign(f"server {expires}", names, seconds=lifetime)
@@ -132,7 +132,11 @@ def test_a_certificate_that_expires_under_the_stream_ends_the_next_dial(shop: Sh
     shop.show("right")
     sink, store = Recording(), start_from_now(MemoryStore(), shop.server)
     with TcpProxy(shop.server.host, shop.server.port) as proxy:
-        reach = {"port": proxy.port, "tls": "verify_identity", "tls_ca": shop.authority.path}
+        reach: dict[str, Any] = {
+            "port": proxy.port,
+            "tls": "verify_identity",
+            "tls_ca": shop.authority.path,
+        }
         pipeline = Pipeline(config_for(shop.server, sink, ["shop.*"], store, **reach))
         pipeline.start()
         shop.run("INSERT INTO shop.items () VALUES ()")

@@ -32,6 +32,23 @@ class Pair:
     source: MysqlServer
     replica: MysqlServer
 
+    def attach(self) -> None:
+        """Let the replica follow."""
+        source = self.source
+        run(
+            self.replica,
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source.host}',"
+            f" SOURCE_PORT = {source.port}, SOURCE_USER = '{source.user}',"
+            f" SOURCE_PASSWORD = '{source.password}', SOURCE_AUTO_POSITION = 1,"
+            " GET_SOURCE_PUBLIC_KEY = 1",
+            "START REPLICA",
+        )
+        self.settled()
+
+    def promote(self) -> None:
+        """Let the replica follow nobody."""
+        run(self.replica, "STOP REPLICA", "RESET REPLICA ALL")
+
     def settled(self) -> GtidSet:
         """Everything of the source, once the replica has it."""
         wanted = executed(self.source)
@@ -40,8 +57,8 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def pair(mysql_programs: MysqlPrograms) -> Iterator[Pair]:
-    """Both with `shop.t`, whose rows 1 to 40 are all 0."""
+def servers(mysql_programs: MysqlPrograms) -> Iterator[Pair]:
+    """Both, the source with `shop.t`, whose rows 1 to 40 are all 0."""
     apart: dict[str, Option] = {
         "replica_parallel_workers": 4,
         "replica_preserve_commit_order": "OFF",
@@ -53,26 +70,24 @@ def pair(mysql_programs: MysqlPrograms) -> Iterator[Pair]:
         "group_replication_start_on_boot": "OFF",
         "group_replication_bootstrap_group": "ON",
     }
-    with closing(PrivateServers(mysql_programs)) as servers:
-        pair = Pair(servers(options=grouped), servers(options=apart))
-        source = pair.source
-        run(
-            pair.replica,
-            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source.host}',"
-            f" SOURCE_PORT = {source.port}, SOURCE_USER = '{source.user}',"
-            f" SOURCE_PASSWORD = '{source.password}', SOURCE_AUTO_POSITION = 1,"
-            " GET_SOURCE_PUBLIC_KEY = 1",
-            "START REPLICA",
-        )
+    with closing(PrivateServers(mysql_programs)) as private:
+        pair = Pair(private(options=grouped), private(options=apart))
         rows = ", ".join(f"({number}, 0)" for number in range(1, ROWS + 1))
         run(
-            source,
+            pair.source,
             "CREATE DATABASE shop",
             "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)",
             f"INSERT INTO shop.t VALUES {rows}",
         )
-        pair.settled()
         yield pair
+
+
+@pytest.fixture
+def pair(servers: Pair) -> Iterator[Pair]:
+    """The replica follows and has caught up."""
+    servers.attach()
+    yield servers
+    servers.promote()
 
 
 def run(server: MysqlServer, *statements: str) -> None:
@@ -162,7 +177,8 @@ def test_a_promoted_replica_is_gone_on_with(pair: Pair) -> None:
     reader.read_until(position=executed(pair.source))
     run(pair.source, *updated(32, 33))
     pair.settled()
-    run(pair.replica, "STOP REPLICA", "RESET REPLICA ALL", *updated(34, 35))
+    pair.promote()
+    run(pair.replica, *updated(34, 35))
 
     reader.server = pair.replica
     after = reader.read_until(position=executed(pair.replica))
@@ -176,9 +192,9 @@ def test_a_promoted_replica_is_gone_on_with(pair: Pair) -> None:
     assert len(after.uuids()) == 2
 
 
-def test_a_group_names_its_transactions_itself(pair: Pair) -> None:
+def test_a_group_names_its_transactions_itself(servers: Pair) -> None:
     """D14, R43: a GTID's uuid need not be the server's; what is ahead is refused (case 133)."""
-    source = pair.source
+    source = servers.source
     reader = Reader(source, start_from_now(MemoryStore(), source))
     account = f"USER = '{source.user}', PASSWORD = '{source.password}'"
     run(source, f"START GROUP_REPLICATION {account}", *updated(5, 6), "STOP GROUP_REPLICATION")

@@ -15,7 +15,11 @@ LINES = Table("shop.lines", "a smallint", "b bigint", "note text", key=("b", "a"
 
 
 def connect(source: ScriptedMysql, **overrides: Any) -> Any:
-    options = {"user": source.user, "password": source.password, "ssl_disabled": True}
+    options: dict[str, Any] = {
+        "user": source.user,
+        "password": source.password,
+        "ssl_disabled": True,
+    }
     return pymysql.connect(host=source.host, port=source.port, **options | overrides)
 
 

@@ -6,7 +6,7 @@ character set and every type without a recipe halts here, named by table and col
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from struct import calcsize, unpack
 from typing import Final
 
@@ -20,10 +20,13 @@ from capstan.core.binlog.json_shapes import JsonTexts
 from capstan.core.binlog.memo import Memo
 from capstan.core.binlog.old_temporal import old_datetime, old_time, old_timestamp
 from capstan.core.binlog.temporal import (
+    SPAN_BITS,
     dates,
     datetime_decoder,
     datetime_expression,
     fraction_bytes,
+    seconds,
+    spans,
     time_decoder,
     timestamp_decoder,
 )
@@ -224,10 +227,11 @@ def _timestamp(column: WireColumn) -> FieldCodec:
     codec = _temporal(4, timestamp_decoder)(column)
     if column.fsp:
         return codec
-    # Only zero, which is no time, needs more than the call itself.
-    expression = "({c}make({0}, {c}utc) if {0} else {c}({0}))"
-    helpers = {"make": datetime.fromtimestamp, "utc": UTC}
-    return attrs.evolve(codec, expression=expression, helpers=helpers)
+    last = (1 << SPAN_BITS) - 1
+    known = f"{{c}}spans[{{0}} >> {SPAN_BITS}] + {{c}}seconds[{{0}} & {last}]"
+    # Zero is no time: the call knows what it is.
+    expression = f"({known} if {{0}} else {{c}}({{0}}))"
+    return attrs.evolve(codec, expression=expression, helpers={"spans": spans, "seconds": seconds})
 
 
 def _bytes(column: WireColumn) -> FieldCodec:

@@ -1,5 +1,7 @@
 """Row events through the compiled decoder: null bitmaps, heads, refusals, code that grows."""
 
+from datetime import datetime
+
 import pytest
 from helpers.row_decoding import NEVER, both, decoder, halt_of, short
 from helpers.table_bytes import (
@@ -259,3 +261,21 @@ def test_packed_counts_of_wide_tables_are_read():
     columns = [Spec(f"c{place}", 1, unsigned=False) for place in range(300)]
     halt = halt_of(columns, b"\2\0\xfc\x2d\x01" + b"\xff" * 38)
     assert halt.reason is HaltReason.EVENT_CORRUPT
+
+
+def test_values_that_python_has_not_are_read_beside_those_it_has():
+    """R266: code that expects ordinary datetimes stumbles once over others, and then expects them."""
+    columns = (Spec("d", 18, b"\6"), Spec("e", 18, b"\0"))
+    made = decoder(columns, 1)
+    day = (1 << 39 | (2024 * 13 + 2) << 22 | 29 << 17).to_bytes(5, "big")
+    zero = (1 << 39).to_bytes(5, "big")
+    usual = image(2, [day + bytes(3), day])
+    for _ in range(3):
+        rows = made.images(event := row_event(2, [usual]), 0, len(event), False)
+    assert rows == [(datetime(2024, 2, 29), datetime(2024, 2, 29))]
+    assert "make(" in made.source
+    event = row_event(2, [usual, image(2, [zero + bytes(3), zero])])
+    odd = ("0000-00-00 00:00:00.000000", "0000-00-00 00:00:00")
+    assert made.images(event, 0, len(event), False) == [*rows, odd]
+    assert "make(" not in made.source
+    assert made.images(event, 0, len(event), False) == [*rows, odd]

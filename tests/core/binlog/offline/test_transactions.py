@@ -1,6 +1,7 @@
 """The strict decoder against streams built byte by byte."""
 
 import ast
+import contextlib
 import mmap
 import struct
 from collections.abc import Iterable
@@ -498,6 +499,21 @@ def test_an_error_drops_the_transaction_and_its_maps(last: bytes) -> None:
         used.feed(made.data, offset)
     refused(used, made.data, made.offsets[-2])
     assert refused(used, made.data, made.offsets[-1]).kind is DecodeErrorKind.ORDER_INVALID
+    begun = stream([begin(), rows(WRITE, [row(1)])])
+    used.feed(begun.data, begun.offsets[0])
+    error = refused(used, begun.data, begun.offsets[1])
+    assert error.kind is DecodeErrorKind.TABLE_MAP_MISSING
+
+
+@pytest.mark.parametrize("last", [xid(), query(b"ROLLBACK"), event(29, b""), None])
+def test_no_table_map_outlives_its_transaction(last: bytes | None) -> None:
+    """R219, R231: a map whose statement was not ended goes with its transaction in any case."""
+    used = decoder()
+    made = stream([begin(), mapped(), *([last] if last else [])])
+    for offset in made.offsets:
+        with contextlib.suppress(DecodeError):
+            used.feed(made.data, offset)
+    used.finish()
     begun = stream([begin(), rows(WRITE, [row(1)])])
     used.feed(begun.data, begun.offsets[0])
     error = refused(used, begun.data, begun.offsets[1])
