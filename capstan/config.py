@@ -321,12 +321,6 @@ def _has(*methods: str) -> _Validator:
     return check
 
 
-def _takes_snapshots(sink: object) -> bool:
-    method = getattr(type(sink), "handle_snapshot", None)
-    # The interface's own default only says that there is none.
-    return callable(method) and getattr(method, "__module__", None) != "capstan.sinks.base"
-
-
 @attrs.frozen(kw_only=True)
 class Config:
     """Everything a pipeline needs.
@@ -383,7 +377,9 @@ class Config:
             raise ConfigError(f"snapshot.{refusal}") from None
         if widened(self.tables.texts, self.snapshot_tables.texts):
             _refuse("snapshot.tables", "must not reach beyond `tables`")
-        if not _takes_snapshots(self.sink):
+        if missing := _missing(self.sink, ("takes_snapshots", "handle_snapshot", "await_backfill")):
+            _refuse("sink", f"lacks {', '.join(missing)}, which a backfill needs")
+        if not self.sink.takes_snapshots():
             _refuse("sink", "lacks handle_snapshot, which a backfill needs")
         if missing := _missing(self.store, ("load_snapshot", "save_snapshot", "clear_snapshot")):
             _refuse("store", f"lacks {', '.join(missing)}, which a backfill needs")

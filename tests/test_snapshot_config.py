@@ -130,13 +130,17 @@ def test_a_sink_that_takes_no_chunks_is_refused() -> None:
     """R112-R113: at the start, not at the first chunk; without a section it serves."""
     said = "sink: lacks handle_snapshot, which a backfill needs"
     assert refusal(config, sink=Sink()) == said
-    assert refusal(config, sink=OwnSink()) == said
+    assert refusal(config, sink=FunctionSink(print)) == said
+    assert refusal(config, sink=OwnSink()) == (
+        "sink: lacks takes_snapshots, handle_snapshot, await_backfill, which a backfill needs"
+    )
     assert config(sink=OwnSink(), snapshot=None).snapshot is None
 
-    class Able(OwnSink):
+    class Able(Sink):
         handle_snapshot = print
 
     assert config(sink=Able()).snapshot == Snapshot()
+    assert config(sink=FunctionSink(print, on_snapshot=print)).snapshot == Snapshot()
 
 
 def test_a_store_must_keep_the_backfills_state() -> None:

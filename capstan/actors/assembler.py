@@ -10,6 +10,7 @@ from capstan.actors.messages import (
     ConnectionReady,
     CreditGranted,
     PacketsRead,
+    PositionWanted,
     Settled,
     StreamLost,
     StreamOn,
@@ -59,6 +60,9 @@ class Assembler(Actor):
             case StreamLost(number=number):
                 if number == self._number:
                     self._fold.close()
+            case PositionWanted():
+                # Behind everything that was assembled: it is answered when that is settled.
+                self._coordinator.send(message)
             case ConnectionReady(reply_to=connection):
                 self._connection = connection
                 self._grant(self._credit - self._unsettled)

@@ -31,7 +31,7 @@ from capstan.core.changes import SchemaChange, SchemaChangeGroup
 from capstan.core.delivery import Item
 from capstan.core.dialling import Phase
 from capstan.core.gtid import GtidSet
-from capstan.core.halts import Halted
+from capstan.core.halts import Halted, HaltReason
 from capstan.core.snapshot.chunk_capture import gate_verdict
 from capstan.core.snapshot.orders import (
     EmitChunk,
@@ -98,6 +98,11 @@ class Backfill:
         """Whether something is left to do."""
         return self.desk is None or self.desk.active
 
+    @property
+    def watching(self) -> bool:
+        """Whether the items of the stream are to be looked at, schema changes one by one."""
+        return self.active or self._settings.redoes_altered
+
     def holds(self, item: Item) -> bool:
         """Whether this item, and all behind it, has to wait (D6)."""
         return self.desk is not None and self.desk.active and self.desk.holds(item)
@@ -108,7 +113,8 @@ class Backfill:
         Raises:
             Halted: `snapshot_schema_drifted` (D9).
         """
-        return item if self.desk is None else self.desk.judged(item)
+        desk = self.desk
+        return item if desk is None or not desk.active else desk.judged(item)
 
     @property
     def exclusive(self) -> bool:
@@ -152,13 +158,7 @@ class Backfill:
             case PinMissed():
                 desk.pin_missed(message.incarnation, message.ticket)
             case ChunkRead():
-                desk.chunk_read(
-                    message.incarnation,
-                    message.ticket,
-                    message.shape,
-                    message.rows,
-                    final=message.final,
-                )
+                self._take_chunk(desk, message)
             case SnapshotSaved(state=state):
                 desk.state_saved(state)
                 self._show()
@@ -169,6 +169,22 @@ class Backfill:
                 if missing is not None and missing == self._missing:
                     raise Halted(gate_verdict(missing, purged))
 
+    def _take_chunk(self, desk: SnapshotDesk, chunk: ChunkRead) -> None:
+        try:
+            desk.chunk_read(
+                chunk.incarnation, chunk.ticket, chunk.shape, chunk.rows, final=chunk.final
+            )
+        except Halted as verdict:
+            drifted = verdict.halt.reason is HaltReason.SNAPSHOT_SCHEMA_DRIFTED
+            if not (drifted and self._settings.redoes_altered):
+                raise
+            # The view is ahead of the stream, which has yet to bring the ALTER.
+            self._redo(desk, TableName(chunk.shape.schema, chunk.shape.table))
+
+    def _redo(self, desk: SnapshotDesk, table: TableName) -> None:
+        self._announced.discard(table)
+        desk.redo(table)
+
     def redo_stale(self, group: SchemaChangeGroup) -> None:
         """Begin again with the tables whose stored rows these schema changes make stale."""
         if self.desk is None or self.desk.state is None or not self._settings.redoes_altered:
@@ -177,8 +193,7 @@ class Backfill:
             if progress.sequence and any(
                 _makes_stale(each, progress.name) for each in group.changes
             ):
-                self._announced.discard(progress.name)
-                self.desk.redo(progress.name)
+                self._redo(self.desk, progress.name)
 
     def to_announce(self) -> tuple[TableName, ...]:
         """The tables at their beginning that the sink has not been told of in this life."""

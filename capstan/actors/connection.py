@@ -1,8 +1,8 @@
 """The connection: dials, reads on credit, cuts packets; never decodes.
 
 House rules: what comes next is `core.dialling`'s answer. Every dial starts from the durable
-position, asked for through the checkpoint's mailbox, and is an epoch of its own, so that two dials
-never mix. The socket is read only with credit; the deadline for silence runs only while reading. A
+position, asked for along the stream's own way, and is an epoch of its own, so that two dials never
+mix. The socket is read only with credit; the deadline for silence runs only while reading. A
 blocked dial, read or wait ends at once when the stop signal is given.
 """
 
@@ -85,8 +85,8 @@ class Connection(Actor):
 
     Args:
         source: Makes links.
-        assembler: Who gets the packets and grants the credit.
-        checkpoint: Who knows the position.
+        assembler: Who gets the packets, grants the credit and hands on the question where we stand.
+        checkpoint: Who persists the first position.
         settings: Deadlines and what the preflight needs.
         budget: How often to dial again.
         board: Where figures are shown.
@@ -160,7 +160,7 @@ class Connection(Actor):
         self._board.update(connection=self._life.phase.value)
         match step:
             case Step.ASK_POSITION:
-                self._checkpoint.send(PositionWanted(self.address))
+                self._assembler.send(PositionWanted(self.address))
             case Step.DIAL:
                 self._dial()
             case Step.READ:

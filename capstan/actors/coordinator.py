@@ -16,6 +16,7 @@ from capstan.actors.messages import (
     Assembled,
     LookAtGate,
     PositionIs,
+    PositionWanted,
     Processed,
     Settled,
     SinkOpened,
@@ -76,6 +77,7 @@ class Coordinator(Actor):
         self._desk: Desk[Address] | None = None
         self._refusal: Halt | None = None
         self._settling: BatchSettled | None = None
+        self._question: PositionWanted | None = None
         self._stopping = False
 
     def started(self) -> None:
@@ -115,11 +117,20 @@ class Coordinator(Actor):
                 self._settle()
             case PositionIs(position=position, seed_wanted=seed_wanted):
                 self._take_position(position, seed_wanted=seed_wanted)
+            case PositionWanted():
+                self._question = message
             case _ if self._reading is not None:
                 self._reading.hear(message, self._board.figures.watermark)
                 if isinstance(message, LookAtGate):
                     self.after(self._reading.look_again_in, message)
         self._pump()
+        self._hand_on_question()
+
+    def _hand_on_question(self) -> None:
+        """The connection may dial again once nothing of its last dial is under way."""
+        if self._question is not None and (self._desk is None or self._desk.idle):
+            self._checkpoint.send(self._question)
+            self._question = None
 
     def _take_position(self, position: Position, *, seed_wanted: bool) -> None:
         """Know where the stream starts; with a backfill, only once that is on disk (R62)."""
@@ -164,7 +175,8 @@ class Coordinator(Actor):
     def _serve_reader(self, reading: Reading, desk: Desk[Address]) -> None:
         """Make the calls of the sink that are due between two batches."""
         front = desk.front
-        if isinstance(front, SchemaChangeGroup) and front.gtid not in desk.watermark:
+        is_new = isinstance(front, SchemaChangeGroup) and front.gtid not in desk.watermark
+        if isinstance(front, SchemaChangeGroup) and is_new and not reading.exclusive:
             reading.redo_stale(front)
         while not self.stop_signal.is_set():
             call = reading.next_call(self.address, desk.watermark, stopping=self._stopping)

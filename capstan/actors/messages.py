@@ -29,7 +29,12 @@ class SinkOpened:
 
 @attrs.frozen
 class PositionWanted:
-    """Connection → Checkpoint: where do we stand?"""
+    """Connection → Assembler → Coordinator → Checkpoint: where do we stand?
+
+    It takes the stream's own way, and the coordinator keeps it until nothing is under way: another
+    server may have committed in another order, and what is read from it must not begin before
+    something that is still to be settled.
+    """
 
     reply_to: Address
 

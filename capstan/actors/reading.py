@@ -54,7 +54,8 @@ class Reading:
     @property
     def active(self) -> bool:
         """Whether the items of the stream are to be looked at."""
-        return self._backfills or self._comparing.active
+        watching = self._backfill is not None and self._backfill.watching
+        return watching or self._comparing.active
 
     @property
     def _backfills(self) -> bool:

@@ -14,11 +14,12 @@ import attrs
 import click
 
 from capstan.cli.console import EXIT_HALTED, config_file, load, tell_halt
-from capstan.cli.server_look import judged, linked, stored_position
+from capstan.cli.server_look import judged, linked, stored_position, viewed
 from capstan.config import Config
 from capstan.core.halt_catalogue import CATALOGUE
 from capstan.core.halts import Halt, Halted, HaltReason
 from capstan.core.preflight import findings
+from capstan.core.snapshot.progress import check_drift
 from capstan.core.tables import widened
 from capstan.core.watermark import Position, reconcile
 from capstan.stores.base import Store
@@ -36,6 +37,7 @@ def check(file: Path) -> None:
     look = _Look(load(file))
     look.at_edges()
     look.at_server()
+    look.at_tables()
     if look.held:
         click.echo("note: a pipeline holds the store; a run can start when that one has ended")
     if not look.found:
@@ -72,9 +74,17 @@ class _Look:
     @property
     def place(self) -> str:
         """Where a run would start, in words."""
+        if self._seeds:
+            return "where the source stands then, and read the rows of before"
         if self._position is None or not self._position.watermark:
             return "at the first transaction of the source"
         return f"behind {self._position.watermark}"
+
+    @property
+    def _seeds(self) -> bool:
+        """Whether a run would begin at the server's present position, with a backfill."""
+        empty = self._position is not None and not self._position.watermark
+        return self._config.snapshot is not None and empty
 
     def at_edges(self) -> None:
         """What a run would meet before it dials (D12, D16)."""
@@ -90,11 +100,17 @@ class _Look:
         stored, accepted = stored_position(store), store.load_tables()
         if stored is not None or accepted is not None:
             self.held = _is_held(store)
+        patterns = self._config.snapshot_tables.texts
+        state = None if self._config.snapshot is None else store.load_snapshot()
         if stored is not None and accepted is not None:
             new = widened(accepted, self._config.tables.texts)
-            if new:
+            will_be_read = bool(patterns) and state is None and not widened(patterns, new)
+            if new and not will_be_read:
                 drift = Halt(HaltReason.CAPTURE_CONFIG_DRIFTED, f"new: {', '.join(new)}")
                 self.found.append(drift)
+        if state is not None:
+            with self._finding():
+                check_drift(state, patterns)
         return stored
 
     def at_server(self) -> None:
@@ -107,9 +123,16 @@ class _Look:
                 server_id=source.server_id,
                 accepted_cascades=source.accept_unlogged_cascades,
             )
-            if facts.supported and self._position is not None:
+            if facts.supported and self._position is not None and not self._seeds:
                 halt = judged(self._config, link, facts, self._position)
                 self.found += [] if halt is None else [halt]
+
+    def at_tables(self) -> None:
+        """What a backfill would meet: rights, engines, keys (D4, D5)."""
+        if self._config.snapshot is None or self.found:
+            return
+        with self._finding(), viewed(self._config, self._config.snapshot) as view:
+            self.found += view.findings()
 
     @contextmanager
     def _finding(self) -> Iterator[None]:

@@ -101,11 +101,17 @@ _COUNT = click.IntRange(min=1, max=2**64 - 1)
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A JSON file with names and signs of columns, for files that lack them.",
 )
-@click.option("--since", callback=read_bound, help="Offset in the first file, or time (UTC).")
-@click.option("--until", callback=read_bound, help="Offset in the last file, or time (UTC).")
-@click.option("--max-events", type=_COUNT, help="Refuse a transaction of more events.")
-@click.option("--max-rows", type=_COUNT, help="Refuse a transaction of more row changes.")
-@click.option("--max-bytes", type=_COUNT, help="Refuse a transaction of more bytes.")
+@click.option(
+    "--since", metavar="WHERE", callback=read_bound, help="Offset in the first file, or time (UTC)."
+)
+@click.option(
+    "--until", metavar="WHERE", callback=read_bound, help="Offset in the last file, or time (UTC)."
+)
+@click.option("--max-events", metavar="N", type=_COUNT, help="Refuse a transaction of more events.")
+@click.option(
+    "--max-rows", metavar="N", type=_COUNT, help="Refuse a transaction of more row changes."
+)
+@click.option("--max-bytes", metavar="N", type=_COUNT, help="Refuse a transaction of more bytes.")
 @click.option("--follow", is_flag=True, help="Wait for more, until Ctrl-C; go on in later files.")
 @click.pass_context
 def inspect(context: click.Context, /, **_options: object) -> None:

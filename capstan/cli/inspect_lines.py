@@ -16,6 +16,7 @@ from capstan.core.binlog.envelope import FileTransaction, SelfCommitting
 from capstan.core.binlog.event_listing import FileEvent
 from capstan.core.binlog.file_tally import FileTally
 from capstan.core.binlog.group_listing import GtidGroup
+from capstan.core.binlog.memo import Memo
 from capstan.core.binlog.offline.outcomes import CommittedTransaction, RolledBack
 from capstan.core.changes import Change, Row
 from capstan.core.gtid import Gtid
@@ -201,9 +202,14 @@ def _line(**fields: Any) -> str:
 
 
 def _moment(timestamp: int) -> str | None:
-    if not timestamp:
-        return None
+    return _MOMENTS[timestamp] if timestamp else None
+
+
+def _utc(timestamp: int) -> str:
     return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_MOMENTS: Final[Memo[int, str]] = Memo(_utc, 4096)
 
 
 def _gtid(gtid: Gtid | None) -> str | None:

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 
 import attrs
 
-from capstan.config import Config
-from capstan.core.halts import Halt, HaltReason, halted
+from capstan.config import Config, Snapshot
+from capstan.core.halts import Halt, Halted, HaltReason, halted
 from capstan.core.preflight import ServerFacts, position_verdict
 from capstan.core.watermark import Position
-from capstan.sources.base import Link, LinkLost
+from capstan.sources.base import Link, LinkLost, View
 from capstan.sources.redial import Settling
 from capstan.stores.base import Store
-from capstan.wiring import live_source
+from capstan.wiring import live_source, view_source
 
 
 def stored_position(store: Store) -> Position | None:
@@ -52,10 +52,30 @@ def linked(config: Config) -> Iterator[tuple[Link, ServerFacts]]:
     try:
         yield link, link.open()
     except LinkLost as lost:
-        detail = f"the server was not reached: {lost}"
-        raise halted(HaltReason.COMMAND_RETRIES_EXHAUSTED, detail) from None
+        raise _not_reached(lost) from None
     finally:
         link.close()
+
+
+@contextmanager
+def viewed(config: Config, snapshot: Snapshot) -> Iterator[View]:
+    """The server as a backfill sees it, for the block.
+
+    Raises:
+        Halted: As `linked`.
+    """
+    view = view_source(config, snapshot).view()
+    try:
+        view.open()
+        yield view
+    except LinkLost as lost:
+        raise _not_reached(lost) from None
+    finally:
+        view.close()
+
+
+def _not_reached(lost: LinkLost) -> Halted:
+    return halted(HaltReason.COMMAND_RETRIES_EXHAUSTED, f"the server was not reached: {lost}")
 
 
 def judged(config: Config, link: Link, facts: ServerFacts, position: Position) -> Halt | None:

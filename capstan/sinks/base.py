@@ -67,6 +67,10 @@ class Sink:
     def handle_schema_change(self, change: SchemaChange) -> None:
         """Accept one schema change; does nothing by default."""
 
+    def takes_snapshots(self) -> bool:
+        """Whether `handle_snapshot` can be called: by default, whether a subclass has its own."""
+        return type(self).handle_snapshot is not Sink.handle_snapshot
+
     def handle_snapshot(self, changes: Sequence[Change], meta: SnapshotMeta) -> None:
         """Accept one chunk of a backfill as upserts by key; `meta.sequence == 0` empties first."""
         raise NotImplementedError

@@ -38,6 +38,10 @@ class FunctionSink(Sink):
         if self._on_schema_change is not None:
             self._on_schema_change(change)
 
+    def takes_snapshots(self) -> bool:
+        """Whether a function was given for chunks."""
+        return self._on_snapshot is not None
+
     def handle_snapshot(self, changes: Sequence[Change], meta: SnapshotMeta) -> None:
         """Hand one chunk over.
 

@@ -129,7 +129,7 @@ class Line:
 
     def answer(self, position: Position | None = None, count: int = 1) -> "Line":
         """Tell the position, when it was asked for the n-th time."""
-        self.checkpoint.wait_for(PositionWanted, count)
+        self.assembler.wait_for(PositionWanted, count)
         assert self.running.address.send(PositionIs(position or Position(watermark=GtidSet())))
         return self
 
@@ -173,10 +173,10 @@ class TestDialling:
         source = playing([])
         line = Line(bench, source)
         line.assembler.wait_for(ConnectionReady)
-        assert line.checkpoint.heard == []
+        assert line.assembler.of(PositionWanted) == []
 
         line.grant()
-        line.checkpoint.wait_for(PositionWanted)
+        line.assembler.wait_for(PositionWanted)
         assert source.links == 0
 
         line.answer(Position(watermark=up_to(7)))
@@ -189,7 +189,7 @@ class TestDialling:
         line.assembler.wait_for(PacketsRead)
 
         kinds = [type(message) for message in line.assembler.heard]
-        assert kinds == [ConnectionReady, StreamOpened, PacketsRead]
+        assert kinds == [ConnectionReady, PositionWanted, StreamOpened, PacketsRead]
 
     def test_every_dial_is_an_epoch_of_its_own_from_a_position_asked_afresh(
         self, bench: Bench
@@ -582,7 +582,7 @@ class TestStop:
         line = Line(bench, source)
         if granted:
             line.grant()
-            line.checkpoint.wait_for(PositionWanted)
+            line.assembler.wait_for(PositionWanted)
         line.running.interrupt()
 
         assert bench.exit_of(line.running) == NORMAL_EXIT

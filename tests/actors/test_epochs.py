@@ -19,7 +19,8 @@ from helpers.histories import (
 from helpers.scripted_source import SERVER_UUID, ScriptedSource, cut, facts_with, one_by_one
 from helpers.waiting import wait_until
 
-from capstan import HaltReason, MemoryStore, Pipeline, PipelineHalted
+from capstan import GtidSet, HaltReason, MemoryStore, Pipeline, PipelineHalted, Transaction
+from capstan.core.dialling import Phase
 from capstan.core.preflight import ServerFacts
 from capstan.core.watermark import Anchor
 
@@ -55,8 +56,8 @@ def halt_of(pipeline: Pipeline) -> HaltReason:
     raise AssertionError(f"no halt: {pipeline.status()}")
 
 
-def test_what_is_still_under_way_is_passed_over_when_it_comes_again() -> None:
-    """R39, D13: the next dial starts from the disk, so an older epoch's items come twice."""
+def test_nothing_is_asked_for_again_while_it_is_still_under_way() -> None:
+    """R39, D13, D15: the next dial waits until all that was read is settled; nothing comes twice."""
     sink = Keeping()
     sink.gate.clear()
     store = stored(3)
@@ -64,26 +65,31 @@ def test_what_is_still_under_way_is_passed_over_when_it_comes_again() -> None:
     config = configured(sink, store=store, max_batch=1)
     with Pipeline(config, source=source) as pipeline:
         assert sink.entered.wait(DEADLINE)
-        wait_until(lambda: source.links == 2, what="the second dial")
+        wait_until(lambda: waits_for_its_position(pipeline), what="the end of the first dial")
+        assert source.links == 1
         sink.gate.set()
         assert pipeline.wait_for(up_to(29), DEADLINE)
         counters = pipeline.status().counters
 
     assert sink.numbers == list(range(4, 30))
-    assert source.asked[0] == up_to(2)
+    assert source.asked == [up_to(2), up_to(4)]
     assert counters["transactions"] == 26
-    assert counters["skipped"] > 0
+    assert counters["skipped"] == 0
+
+
+def waits_for_its_position(pipeline: Pipeline) -> bool:
+    return pipeline.status().connection == Phase.ASKING.value
 
 
 def test_an_older_epochs_statement_with_rows_is_not_doubled() -> None:
-    """R39, D20: also when both come again within one batch."""
+    """R39, D20: a cut behind it, while it is still under way."""
     sink = Keeping()
     sink.gate.clear()
     history = [insert(1), create_select(2), insert(3)]
     source = HistorySource(history, cuts=[3])
     with Pipeline(configured(sink), source=source) as pipeline:
         assert sink.entered.wait(DEADLINE)
-        wait_until(lambda: source.reads >= 6, what="the statement read again")
+        wait_until(lambda: waits_for_its_position(pipeline), what="the end of the first dial")
         sink.gate.set()
         assert pipeline.wait_for(up_to(3), DEADLINE)
 
@@ -160,6 +166,19 @@ def test_a_seed_without_an_anchor_is_believed_once() -> None:
     assert store.load_anchor() == anchor(4)
 
 
+class Growing(Keeping):
+    """Looks at the position of each transaction, as a sink does that keeps it with the rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = GtidSet()
+
+    def handle_transaction(self, transaction: Transaction) -> None:
+        super().handle_transaction(transaction)
+        assert self.reached <= transaction.position
+        self.reached = transaction.position
+
+
 class TwoServers(ScriptedSource):
     """Another server at each dial; the second one logged its transactions in another order."""
 
@@ -187,20 +206,25 @@ class TwoServers(ScriptedSource):
 
 
 @pytest.mark.parametrize("gated", [False, True], ids=["settled", "still under way"])
-def test_another_server_in_another_order_brings_each_transaction_once(gated: bool) -> None:
-    """D13, R38: membership and never a maximum; the anchor may come later there."""
-    sink, store = Keeping(), MemoryStore()
+@pytest.mark.parametrize("order", [[2, 1, 4, 3, 6, 5], [1, 4, 2, 5, 3, 6]], ids=["swapped", "mixed"])
+def test_another_server_in_another_order_brings_each_transaction_once(
+    gated: bool, order: list[int]
+) -> None:
+    """D13, D15, R38: membership and never a maximum; no position lacks what the one before had."""
+    sink, store = Growing(), MemoryStore()
     if gated:
         sink.gate.clear()
-    source = TwoServers([[1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5]], first_pieces=3)
+    source = TwoServers([[1, 2, 3, 4, 5, 6], order], first_pieces=3)
     config = configured(sink, store=store, max_batch=1)
     with Pipeline(config, source=source) as pipeline:
-        wait_until(lambda: source.links == 2, what="the second dial")
-        sink.gate.set()
+        if gated:
+            wait_until(lambda: waits_for_its_position(pipeline), what="the end of the first dial")
+            sink.gate.set()
         assert pipeline.wait_for(up_to(6), DEADLINE)
 
     assert sink.numbers[:3] == [1, 2, 3]
     assert sorted(sink.numbers) == [1, 2, 3, 4, 5, 6]
+    assert sink.reached == up_to(6)
     assert store.load_watermark() == up_to(6)
     last = store.load_anchor()
     assert last is not None

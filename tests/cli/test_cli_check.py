@@ -17,6 +17,7 @@ from capstan.cli import server_look
 from capstan.core.gtid import Gtid
 from capstan.core.preflight import Flavour, ServerFacts
 from capstan.core.watermark import Anchor
+from capstan.demo.mysql_access import ExternalServer
 from capstan.demo.mysql_install import MysqlPrograms
 from capstan.demo.mysql_server import MysqlServer
 
@@ -286,3 +287,28 @@ class MovingOn(ScriptedSource):
         with closing(SqliteStore(self._shop.state)) as store:
             store.save_watermark(GtidSet.parse(f"{SERVER_UUID}:1-6"))
         return self.facts
+
+
+def test_the_rights_of_a_backfill_are_proven(
+    database: Database, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R152, D4: LOCK TABLES is tried, and its GRANT is the remedy; with it a run would start."""
+    monkeypatch.setenv(PASSWORD_VARIABLE, "locksmith")
+    database.execute("CREATE TABLE items (id INT PRIMARY KEY)")
+    user = f"u{database.name[-12:]}"
+    database.execute(f"CREATE USER {user}@'%' IDENTIFIED BY 'locksmith'")
+    database.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}@'%'")
+    database.execute(f"GRANT SELECT ON {database.name}.* TO {user}@'%'")
+    here = database.server
+    as_user = ExternalServer(f"mysql://{user}:locksmith@{here.host}:{here.port}")
+    shop.write(as_user, f"{database.name}.items", more="[snapshot]")
+    result = shop.invoke("check")
+    assert result.exit_code == 3
+    assert halt_in(result.stderr)["reason"] == "snapshot_privilege_missing"
+    assert "GRANT SELECT, LOCK TABLES ON `capstan" in result.stdout
+
+    database.execute(f"GRANT LOCK TABLES ON {database.name}.* TO {user}@'%'")
+    result = shop.invoke("check")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("ready: a run would start where the source stands then")
+    database.execute(f"DROP USER {user}@'%'")

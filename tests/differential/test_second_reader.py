@@ -1,15 +1,14 @@
 """The same live stream through mysql-replication and through capstan: equal but for known faults.
 
-The two value models differ on purpose; `AS_THERE` says how a value of capstan's is written in the
-other's. Everything else that differs must stand in `FAULTS`, with the reason, and must differ still:
-a fault that was mended has to leave the list.
+The two value models differ on purpose; `as_there` says how a value of capstan's is written in the
+other's. Everything else that differs must stand in `FAULTS`, with the reason, and must differ
+still: a fault that was mended has to leave the list.
 """
 
 import contextlib
 import json
 from collections.abc import Callable
 from datetime import datetime
-from decimal import Decimal
 from struct import pack, unpack
 from typing import Any
 
@@ -18,6 +17,9 @@ from helpers.mysql import Database
 from helpers.row_stream import position, rows_since
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+
+pytestmark = pytest.mark.filterwarnings("ignore:'db' is deprecated:DeprecationWarning")
+"""Its reader names a connection's database as older drivers did."""
 
 CAPSTAN_ID, OTHER_ID = 741, 742
 """Of these dumps; no pipeline of another test uses them."""
@@ -112,7 +114,7 @@ def there(database: Database, start: tuple[str, int]) -> list[dict[str, Any]]:
             "host": server.host,
             "port": server.port,
             "user": server.user,
-            "passwd": server.password,
+            "password": server.password,
         },
         server_id=OTHER_ID,
         log_file=start[0],
@@ -131,9 +133,9 @@ def differences(kind: str, mine: list[Any], others: list[Any]) -> dict[str, str]
     found = {}
     for literal, value, other in zip(CASES[kind], mine, others, strict=True):
         expected = as_there(kind, value)
-        other = plain(other) if kind == "json" else other
-        if (type(expected), repr(expected)) != (type(other), repr(other)):
-            found[literal] = f"{expected!r} there {other!r}"
+        theirs = plain(other) if kind == "json" else other
+        if (type(expected), repr(expected)) != (type(theirs), repr(theirs)):
+            found[literal] = f"{expected!r} there {theirs!r}"
     return found
 
 

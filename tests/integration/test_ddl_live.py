@@ -13,7 +13,6 @@ from helpers.mysql import Database, fresh_database
 from helpers.stage import Outcome, Stage
 
 from capstan import ALL, SchemaChange
-from capstan.demo.mysql_access import SqlServer
 
 Script = tuple[list[str], list[str]]
 
@@ -29,6 +28,8 @@ SCRIPTS: dict[str, Script] = {
             "CREATE TABLE IF NOT EXISTS d SELECT 1",
             "CREATE TABLE e AS WITH w AS (SELECT 1 AS x) SELECT * FROM w",
             "CREATE TABLE f (id INT) ENGINE = MyISAM",
+            "CREATE TABLE g ENGINE = InnoDB COMMENT 'x' CHARSET latin1 SELECT id FROM a",
+            "CREATE TABLE h (id INT) PARTITION BY HASH (id) PARTITIONS 2 TABLE a",
         ],
         [
             "create_table a",
@@ -40,6 +41,8 @@ SCRIPTS: dict[str, Script] = {
             "create_table e",
             # Another engine than InnoDB leaves no sign that the statement did its work.
             "create_table f noop",
+            "create_table g",
+            "create_table h",
         ],
     ),
     "DROP TABLE, RENAME TABLE, TRUNCATE TABLE": (
@@ -77,7 +80,7 @@ SCRIPTS: dict[str, Script] = {
             "ALTER TABLE a RENAME INDEX j TO k, ALTER INDEX i INVISIBLE",
             "DROP INDEX i ON a",
             "DROP INDEX `PRIMARY` ON a",
-            "ALTER TABLE a DROP COLUMN v, ADD COLUMN v INT DEFAULT 7, ALGORITHM = INSTANT",
+            "ALTER TABLE a DROP COLUMN v, ADD COLUMN v INT DEFAULT 7",
             "ALTER TABLE a MODIFY w VARCHAR(5) FIRST",
             "ALTER TABLE a CONVERT TO CHARACTER SET latin1",
             "ALTER TABLE a ENGINE = InnoDB, COMMENT 'drop column id'",
@@ -140,8 +143,9 @@ SCRIPTS: dict[str, Script] = {
             "ALTER VIEW v AS SELECT 1 AS one",
             "CREATE VIEW {two}.v AS SELECT 1 AS `COMMIT`",
             "CREATE JSON RELATIONAL DUALITY VIEW j AS SELECT JSON_DUALITY_OBJECT('_id': id) FROM a",
+            "CREATE MATERIALIZED VIEW m AS SELECT id FROM a",
             "ALTER JSON DUALITY VIEW j AS SELECT JSON_DUALITY_OBJECT('_id': id) FROM a",
-            "DROP VIEW IF EXISTS v, j, {two}.v, nosuch",
+            "DROP VIEW IF EXISTS v, j, m, {two}.v, nosuch",
         ],
         [
             "create_table a",
@@ -150,8 +154,9 @@ SCRIPTS: dict[str, Script] = {
             "alter_view v",
             "create_view {two}.v",
             "create_view j",
+            "create_view m",
             "alter_view j",
-            "drop_view v & drop_view j & drop_view {two}.v & drop_view nosuch",
+            "drop_view v & drop_view j & drop_view m & drop_view {two}.v & drop_view nosuch",
         ],
     ),
     "databases": (

@@ -140,9 +140,14 @@ SHAPES: dict[str, Row] = {
     ),
     "CREATE TABLE … SELECT": Row(
         setup=("INSERT INTO t VALUES (1, 'a'), (2, NULL)",),
-        sessions=(("CREATE TABLE t2 AS SELECT id FROM t",),),
-        logged=1,
-        told=["create_table t2", inserted("t2", (1,), (2,))],
+        sessions=(
+            ("CREATE TABLE t2 AS SELECT id FROM t", "CREATE TABLE t3 COMMENT 'x' SELECT id FROM t"),
+        ),
+        logged=2,
+        told=[
+            *("create_table t2", inserted("t2", (1,), (2,))),
+            *("create_table t3", inserted("t3", (1,), (2,))),
+        ],
         rule=without(State.BLOCK, Shape.CREATE_SELECT),
     ),
     "DML of InnoDB": Row(

@@ -130,32 +130,31 @@ class EventLister:
             yield FileEvent(offset=offset, header=EventHeader.parse(data, offset))
             return
         header, raw, end = whole_event(data, offset, checksums=self.format.checksums)
-        event = self._look(FileEvent(offset=offset, header=header), raw, end)
+        event = self._look(_Draft(offset, None, header), raw, end)
         yield event
         if header.event_type == EventType.TRANSACTION_PAYLOAD:
             yield from self._inside(event, raw, end)
 
-    def _look(self, event: FileEvent, raw: bytes, end: int) -> FileEvent:
+    def _look(self, draft: "_Draft", raw: bytes, end: int) -> FileEvent:
         """Look into an event as far as a listing does."""
-        code = event.header.event_type
+        code = draft.header.event_type
         try:
             if code in _FILE_LEVEL:
                 self._take_file_event(code, raw, end)
-                return event
+                return draft.event()
             if code in (EventType.GTID, EventType.GTID_TAGGED):
                 read = read_gtid if code == EventType.GTID else read_tagged_gtid
                 self._gtid = read(raw, SIZE, end).gtid
             elif code == EventType.ANONYMOUS_GTID:
                 self._gtid = None
-            event = attrs.evolve(event, gtid=self._gtid)
+            draft.gtid = self._gtid
             if code == EventType.TABLE_MAP:
-                return self._map_table(event, raw, end)
-            if code in _OPS or code in _UNREAD:
-                return self._take_rows(event, raw, end)
+                draft.table = self._tables[raw[_ID]] = self._known[raw[_BODY:end]]
+            elif code in _OPS or code in _UNREAD:
+                self._take_rows(draft, raw, end)
         except Halted as verdict:
-            trouble = from_halt(verdict.halt, offset=event.offset, event_type=code)
-            return attrs.evolve(event, trouble=trouble)
-        return event
+            draft.trouble = from_halt(verdict.halt, offset=draft.offset, event_type=code)
+        return draft.event()
 
     def _take_file_event(self, code: int, raw: bytes, end: int) -> None:
         if code == EventType.PREVIOUS_GTIDS:
@@ -164,41 +163,38 @@ class EventLister:
             self.next_file, _ = read_rotate(raw, SIZE, end)
         self.ended = self.ended or code in (EventType.ROTATE, EventType.STOP)
 
-    def _map_table(self, event: FileEvent, raw: bytes, end: int) -> FileEvent:
-        table = self._known[raw[_BODY:end]]
-        self._tables[raw[_ID]] = table
-        return table.named(event)
-
-    def _take_rows(self, event: FileEvent, raw: bytes, end: int) -> FileEvent:
-        code = event.header.event_type
+    def _take_rows(self, draft: "_Draft", raw: bytes, end: int) -> None:
+        code = draft.header.event_type
         table = self._tables.get(raw[_ID])
         if len(raw) > _FLAGS and raw[_FLAGS] & _STATEMENT_END:
             self._tables.clear()
         if table is None:
-            return _troubled(event, DecodeErrorKind.TABLE_MAP_MISSING, "")
-        event = attrs.evolve(table.named(event), op=_OPS.get(code))
+            draft.trouble = draft.error(DecodeErrorKind.TABLE_MAP_MISSING, "")
+            return
+        draft.table, draft.op = table, _OPS.get(code)
         if (reason := _UNREAD.get(code)) is not None:
-            return _troubled(event, DecodeErrorKind.EVENT_NOT_ACCEPTED, reason)
+            draft.trouble = draft.error(DecodeErrorKind.EVENT_NOT_ACCEPTED, reason)
+            return
         pairs = code == EventType.UPDATE_ROWS
-        count = table.counter.changes(raw, _BODY, end, pairs=pairs)
-        event = attrs.evolve(event, row_changes=count)
-        return self._decoded(event, table, raw, end) if self._wants_rows else event
+        draft.row_changes = table.counter.changes(raw, _BODY, end, pairs=pairs)
+        if self._wants_rows:
+            self._decode(draft, table.mapped, raw, end)
 
-    def _decoded(self, event: FileEvent, table: "_Table", raw: bytes, end: int) -> FileEvent:
-        assert event.op is not None
-        mapped = table.mapped
+    def _decode(self, draft: "_Draft", mapped: MappedTable, raw: bytes, end: int) -> None:
+        assert draft.op is not None
         names = None
         try:
             flags = None if self._signs is None else self._signs.of(mapped)
             names = None if self._signs is None else self._signs.names(mapped)
             decoder = mapped.rows(flags)
         except SchemaError as error:
-            raise _error(event, DecodeErrorKind.SIGNEDNESS_CONFLICT, str(error)) from None
+            raise draft.error(DecodeErrorKind.SIGNEDNESS_CONFLICT, str(error)) from None
         except SignednessError as error:
-            return _troubled(event, error.kind, error.detail)
-        images = decoder.images(raw, _BODY, end, event.op is Op.UPDATE)
-        rows = RowsChunk(event.op, decoder.shape, images)
-        return attrs.evolve(event, rows=rows, names=names or decoder.shape.names)
+            draft.trouble = draft.error(error.kind, error.detail)
+            return
+        images = decoder.images(raw, _BODY, end, draft.op is Op.UPDATE)
+        draft.rows = RowsChunk(draft.op, decoder.shape, images)
+        draft.names = names or decoder.shape.names
 
     def _inside(self, payload: FileEvent, raw: bytes, end: int) -> Iterator[FileEvent]:
         position = 0
@@ -206,9 +202,7 @@ class EventLister:
             for piece in open_payload(raw, SIZE, end):
                 for start in piece.bounds[:-1]:
                     header, event, stop = whole_event(piece.data, start, checksums=False)
-                    yield self._look(
-                        attrs.evolve(payload, inside=position, header=header), event, stop
-                    )
+                    yield self._look(_Draft(payload.offset, position, header), event, stop)
                     position += header.event_size
         except Halted as verdict:
             code = payload.header.event_type
@@ -230,15 +224,45 @@ class _Table:
             self._mapped = MappedTable(self._body)
         return self._mapped
 
-    def named(self, event: FileEvent) -> FileEvent:
-        """The event with the table's name."""
-        schema, table = self.counter.name
-        return attrs.evolve(event, schema=schema, table=table)
 
+class _Draft:
+    """An event while it is looked into."""
 
-def _error(event: FileEvent, kind: DecodeErrorKind, detail: str) -> DecodeError:
-    return DecodeError(kind, offset=event.offset, event_type=event.header.event_type, detail=detail)
+    __slots__ = (
+        *("gtid", "header", "inside", "names", "offset", "op"),
+        *("row_changes", "rows", "table", "trouble"),
+    )
 
+    def __init__(self, offset: int, inside: int | None, header: EventHeader) -> None:
+        self.offset = offset
+        self.inside = inside
+        self.header = header
+        self.gtid: Gtid | None = None
+        self.table: _Table | None = None
+        self.op: Op | None = None
+        self.row_changes: int | None = None
+        self.rows: RowsChunk | None = None
+        self.names: tuple[str, ...] | None = None
+        self.trouble: DecodeError | None = None
 
-def _troubled(event: FileEvent, kind: DecodeErrorKind, detail: str) -> FileEvent:
-    return attrs.evolve(event, trouble=_error(event, kind, detail))
+    def error(self, kind: DecodeErrorKind, detail: str) -> DecodeError:
+        """An error of this event."""
+        code = self.header.event_type
+        return DecodeError(kind, offset=self.offset, event_type=code, detail=detail)
+
+    def event(self) -> FileEvent:
+        """What it came to."""
+        schema, table = (None, None) if self.table is None else self.table.counter.name
+        return FileEvent(
+            offset=self.offset,
+            header=self.header,
+            inside=self.inside,
+            gtid=self.gtid,
+            schema=schema,
+            table=table,
+            op=self.op,
+            row_changes=self.row_changes,
+            rows=self.rows,
+            names=self.names,
+            trouble=self.trouble,
+        )

@@ -141,11 +141,12 @@ class DdlReader:
         self._tokens.accept(b"IF", b"NOT", b"EXISTS")
         pair = self._pair()
         words = [token.word for token in self._tokens.rest()]
-        rows_follow = words[-2:] == [b"START", b"TRANSACTION"]
         if temporary:
             return HARMLESS
-        if not rows_follow and _selects(words):
+        if _selects(words):
             return DML
+        # Options and partitions may come behind it: the server writes those last (seen).
+        rows_follow = (b"START", b"TRANSACTION") in pairwise(words)
         reading = self._names.clients
         if self._server_may_write:
             reading = self._names.servers if rows_follow else self._names.either

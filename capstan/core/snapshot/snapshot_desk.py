@@ -315,7 +315,8 @@ class SnapshotDesk:
     def _want_chunk(self) -> Order | None:
         """The next portion of the first table that has one."""
         assert self._state is not None
-        if self._redo:
+        if self._redo or self._step is _Step.SETTLING:
+            # The cursors known here are those from before the table was put back.
             return None
         for progress in self._state.tables:
             own = [each for each in self._captures if each.table == progress.name]
