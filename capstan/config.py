@@ -7,6 +7,7 @@ every repr and is not pickled.
 
 import ipaddress
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
@@ -35,6 +36,9 @@ class _All:
 
 
 ALL: Final = _All()
+
+
+_SERVER_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def _refuse(option: str, rule: str) -> NoReturn:
@@ -97,6 +101,15 @@ def _table_names(entries: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _server_uuids(entries: Iterable[str]) -> tuple[str, ...]:
+    """In the one form that servers print: lower case, with dashes."""
+    option, rule = "allowed_sources", "must be a list of server_uuids"
+    uuids = _listed(option, entries, rule)
+    if not all(isinstance(text, str) and _SERVER_UUID.fullmatch(text) for text in uuids):
+        _refuse(option, rule)
+    return tuple(text.lower() for text in uuids)
+
+
 def _observers(entries: Iterable[Callable[[Any], None]]) -> tuple[Callable[[Any], None], ...]:
     rule = "must be a list of callables"
     observers = _listed("observers", entries, rule)
@@ -130,6 +143,9 @@ class Source:
             between them double up to half a minute, so the default spans about ten minutes.
         accept_unlogged_cascades: Captured tables whose unlogged foreign key cascades are
             accepted, as `schema.table` (D26).
+        allowed_sources: The server_uuids that may answer, looked at on every dial: the source and
+            the replicas that may take over. Any other one is `source_identity_mismatch`, before
+            anything is read from it. Empty for whoever has all that was processed.
     """
 
     host: str = attrs.field(default="127.0.0.1", validator=_text)
@@ -148,6 +164,7 @@ class Source:
     settle_timeout: float = attrs.field(default=30.0, validator=_seconds)
     reconnect_attempts: int = attrs.field(default=30, validator=_whole(1, 1_000_000))
     accept_unlogged_cascades: tuple[str, ...] = attrs.field(default=(), converter=_table_names)
+    allowed_sources: tuple[str, ...] = attrs.field(default=(), converter=_server_uuids)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.password, str):

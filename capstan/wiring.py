@@ -162,6 +162,7 @@ class Wiring:
                 capture=self._config.tables,
                 server_id=source.server_id,
                 accepted_cascades=source.accept_unlogged_cascades,
+                allowed_sources=source.allowed_sources,
                 liveness_timeout=source.liveness_timeout,
                 patience=lambda: Settling(source.settle_timeout),
             ),

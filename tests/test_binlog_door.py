@@ -106,3 +106,35 @@ def test_a_transactions_repr_holds_no_values(tmp_path: Path) -> None:
     path = written(tmp_path / "b.1", *group(1, 4242424242))
     (found,) = binlog.read_transactions(path)
     assert "4242424242" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It is not a heap limit",
+        "do not know whether a table's engine can roll back",
+        "They never infer a commit",
+        "Nothing is written anywhere",
+        "nothing here promises a delivery",
+    ],
+)
+def test_the_page_says_what_is_not_promised(said: str) -> None:
+    """R248, R253, R254, R261, R268: limits, engines, autocommit, writes, delivery."""
+    page = (ROOT / "docs" / "offline.md").read_text(encoding="utf-8")
+    assert said in " ".join(page.split())
+
+
+def test_the_page_tells_the_limits_in_force() -> None:
+    """R238, R244, R245, R246, R247: the defaults on the page are those of the code."""
+    page = (ROOT / "docs" / "offline.md").read_text(encoding="utf-8")
+    limits = binlog.TransactionLimits()
+    for number in (
+        limits.events,
+        limits.row_changes,
+        limits.event_row_changes,
+        limits.table_maps,
+    ):
+        assert f"{number:,}" in page
+    assert f"{limits.encoded_bytes >> 20} MiB a transaction" in page
+    assert f"{limits.event_bytes >> 20} MiB an event" in page
+    assert f"{limits.image_bytes >> 20} MiB an image" in page

@@ -167,6 +167,15 @@ def test_accepted_cascades_are_names_of_tables() -> None:
         assert refusal(source, accept_unlogged_cascades=wrong) == rule
 
 
+def test_allowed_sources_are_server_uuids() -> None:
+    """D14: a slip would refuse the right server, so it is told at once; case does not matter."""
+    rule = "allowed_sources: must be a list of server_uuids"
+    uuid = "5C217ED0-0000-4000-8000-00000000000A"
+    assert source(allowed_sources=[uuid]).allowed_sources == (uuid.lower(),)
+    for wrong in (uuid, [uuid[:-1]], [uuid + "0"], [uuid + "\n"], [7], 7, {uuid: 1}):
+        assert refusal(source, allowed_sources=wrong) == rule
+
+
 # --- options that must fit together ---------------------------------------------------------------
 
 
@@ -319,6 +328,7 @@ def test_the_password_is_not_pickled() -> None:
     [
         *((source, name) for name in ("port", "server_id", "tls", "heartbeat", "connect_timeout")),
         (source, "accept_unlogged_cascades"),
+        (source, "allowed_sources"),
         (Delivery, "max_batch"),
         (Limits, "transaction_bytes"),
         *((config, name) for name in ("source", "tables", "sink", "store", "observers")),

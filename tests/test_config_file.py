@@ -88,6 +88,7 @@ def test_a_file_mirrors_the_sections(folder: Path) -> None:
         settle_timeout = 4
         reconnect_attempts = 5
         accept_unlogged_cascades = ["shop.lines"]
+        allowed_sources = ["5c217ed0-0000-4000-8000-000000000001"]
         [delivery]
         max_batch = 1
         sink_timeout = 20
@@ -116,6 +117,7 @@ def test_a_file_mirrors_the_sections(folder: Path) -> None:
         settle_timeout=4,
         reconnect_attempts=5,
         accept_unlogged_cascades=["shop.lines"],
+        allowed_sources=["5c217ed0-0000-4000-8000-000000000001"],
     )
     assert config.delivery == Delivery(max_batch=1, sink_timeout=20)
     assert config.limits == Limits(
@@ -277,6 +279,7 @@ REFUSED: list[tuple[str, str, str]] = [
     (SOURCE, SOURCE + "heartbeat = inf\n", "source.heartbeat: must be a number of seconds"),
     (SOURCE, SOURCE + "heartbeat = 60\n", "source.liveness_timeout: must be greater than"),
     (SOURCE, SOURCE + 'accept_unlogged_cascades = "a.b"\n', "source.accept_unlogged_cascades: "),
+    (SOURCE, SOURCE + 'allowed_sources = ["a"]\n', "source.allowed_sources: "),
     (STORE, "", "[store] is missing"),
     (STORE, '[store]\npath = "x"\n', "store.kind: must be one of sqlite"),
     (STORE, STORE.replace('"sqlite"', '"memory"'), "store.kind: must be one of sqlite"),

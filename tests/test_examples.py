@@ -76,7 +76,7 @@ def run(server: MysqlServer, *statements: str) -> None:
 def test_the_readme_names_rights_and_settings() -> None:
     """The statements of the README are found, so that the tests below use all of them."""
     words = [statement.split()[0] for statement in readme_statements()]
-    assert words == ["SET", "SELECT", "CREATE", "GRANT", "GRANT"]
+    assert words == ["SET", "SELECT", "CREATE", "GRANT", "GRANT", "GRANT"]
 
 
 def test_print_changes_prints_each_change_once_and_goes_on_where_it_stood(

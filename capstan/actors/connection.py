@@ -69,6 +69,7 @@ class StreamSettings:
         capture: The capture list, for the preflight.
         server_id: This reader's own id.
         accepted_cascades: Tables whose unlogged cascades are accepted.
+        allowed_sources: The server_uuids that may answer; empty for any.
         liveness_timeout: Seconds of silence, while reading, that end a link.
         patience: Makes the patience for one dial (D14).
     """
@@ -76,6 +77,7 @@ class StreamSettings:
     capture: CaptureList
     server_id: int
     accepted_cascades: tuple[str, ...]
+    allowed_sources: tuple[str, ...]
     liveness_timeout: float
     patience: Callable[[], Patience]
 
@@ -214,6 +216,7 @@ class Connection(Actor):
             self._settings.capture,
             server_id=self._settings.server_id,
             accepted_cascades=self._settings.accepted_cascades,
+            allowed_sources=self._settings.allowed_sources,
         )
         if found:
             raise Halted(attrs.evolve(found[0], also=found[1:]))

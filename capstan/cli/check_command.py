@@ -122,6 +122,7 @@ class _Look:
                 self._config.tables,
                 server_id=source.server_id,
                 accepted_cascades=source.accept_unlogged_cascades,
+                allowed_sources=source.allowed_sources,
             )
             if facts.supported and self._position is not None and not self._seeds:
                 halt = judged(self._config, link, facts, self._position)

@@ -1,20 +1,26 @@
 """The program `capstan`: its commands under one name.
 
-House rules: what nobody expected ends here, without its text (`console.value_free`).
+House rules: what nobody expected ends here, without its text (`console.value_free`). A command's
+file is imported when the command is called for: who looks into a file pays for no driver.
 """
 
 import sys
+from importlib import import_module
+from typing import Final
 
 import click
 
-from capstan.cli.check_command import check
 from capstan.cli.console import value_free
-from capstan.cli.inspect_command import inspect
-from capstan.cli.position_commands import checkpoint
-from capstan.cli.run_command import run
-from capstan.cli.snapshot_commands import snapshot
-from capstan.cli.verify_command import verify
 from capstan.version import __version__
+
+_HOMES: Final = {
+    "run": "capstan.cli.run_command",
+    "check": "capstan.cli.check_command",
+    "checkpoint": "capstan.cli.position_commands",
+    "snapshot": "capstan.cli.snapshot_commands",
+    "verify": "capstan.cli.verify_command",
+    "inspect": "capstan.cli.inspect_command",
+}
 
 
 class _Program(click.Group):
@@ -24,6 +30,19 @@ class _Program(click.Group):
         """Carry the command out."""
         with value_free():
             return super().invoke(ctx)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, in the order in which they are needed."""
+        return [*_HOMES, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, imported now if it lives in a file of its own."""
+        home = _HOMES.get(cmd_name)
+        if home is None:
+            return super().get_command(ctx, cmd_name)
+        command = getattr(import_module(home), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
 
 
 @click.group(
@@ -55,11 +74,3 @@ def demo(seconds: float, seed: int | None, *, keep: bool) -> None:
     from capstan.demo.run import main as run_demo  # noqa: PLC0415 - only the demo needs it
 
     sys.exit(run_demo(seconds=seconds, seed=seed, keep=keep))
-
-
-main.add_command(run)
-main.add_command(check)
-main.add_command(checkpoint)
-main.add_command(snapshot)
-main.add_command(verify)
-main.add_command(inspect)

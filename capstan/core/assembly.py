@@ -41,6 +41,8 @@ Item = Transaction | SchemaChangeGroup
 _NO_CHANGES: Final = Changes()
 _WRAP: Final = 0xFFFFFFFF
 _QUERY: Final = int(EventType.QUERY)
+_BEHIND_SESSION: Final = SIZE + 8
+"""Where a QUERY's bytes begin that are the same in every session: behind thread and duration."""
 _SECONDS: Final = Struct("<I").unpack_from
 
 
@@ -152,10 +154,16 @@ class Fold(RowKeeper):
                 ):
                     raise corrupt(f"{type_name(code)} with a wrong checksum")
                 end -= 4
-            cell = row.by_type[code] or self._look_closer(row, code, flags, data, start, end)
-            if log_pos - size != offset and log_pos:
+            cell = row.by_type[code]
+            if cell is None:
+                if code == _QUERY:
+                    cell = row.by_body.get(data[start + _BEHIND_SESSION : end])
+                cell = cell or self._look_closer(row, code, flags, data, start, end)
+            if log_pos - size == offset:
+                offset = log_pos
+            elif log_pos:
                 self._look_at_jump(row, code, (log_pos - size) & _WRAP, offset)
-            offset = log_pos or offset
+                offset = log_pos
             row, action = cell
             override = action(data, start + SIZE, end)
             if override is not None:
@@ -174,6 +182,7 @@ class Fold(RowKeeper):
         if code == _QUERY:
             cell = row.by_text.get(log_events.query_text(data, start + SIZE, end))
             if cell is not None:
+                row.remember(data[start + _BEHIND_SESSION : end], cell)
                 return cell
             shape = self._read_query(data, start + SIZE, end)
         else:

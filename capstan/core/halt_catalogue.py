@@ -187,12 +187,13 @@ _POSITION: Final = dict(
         _row(
             HaltReason.SOURCE_IDENTITY_MISMATCH,
             Fault.SOURCE,
-            "capstan has processed transactions that this server never executed. It is another "
+            "capstan has processed transactions that this server never executed: it is another "
             "server, an older copy, a replica that was behind when it took over, or its logs were "
-            "reset.",
+            "reset. Or its server_uuid is not in `allowed_sources`.",
             "Compare `SELECT @@GLOBAL.gtid_executed` with `capstan checkpoint show FILE.toml`. "
-            "Wrong server: correct `[source]`. Right server with a lost past: fill the sink anew "
-            "and run `capstan checkpoint set FILE.toml --current`.",
+            "Wrong server: correct `[source]`. Right server that took over: add its server_uuid to "
+            "`allowed_sources`. Right server with a lost past: fill the sink anew and run "
+            "`capstan checkpoint set FILE.toml --current`.",
         ),
         _row(
             HaltReason.SOURCE_HISTORY_CHANGED,
@@ -527,7 +528,6 @@ _SNAPSHOT: Final = dict(
             "rows cannot be read in portions that fit together.",
             "Run `ALTER TABLE shop.orders ADD PRIMARY KEY (…)`, or take the table out of `tables` "
             "in `[snapshot]`.",
-            since=None,
         ),
         _row(
             HaltReason.SNAPSHOT_PK_UNSUPPORTED_TYPE,
@@ -537,7 +537,6 @@ _SNAPSHOT: Final = dict(
             "between capstan and the server.",
             "Take the table out of `tables` in `[snapshot]`, or give it a key of integers or "
             "binary strings.",
-            since=None,
         ),
         _row(
             HaltReason.SNAPSHOT_ENGINE_UNSUPPORTED,
@@ -546,7 +545,6 @@ _SNAPSHOT: Final = dict(
             "another engine has no consistent picture of itself.",
             "Run `ALTER TABLE shop.orders ENGINE = InnoDB`, or take the table out of `tables` in "
             "`[snapshot]`.",
-            since=None,
         ),
         _row(
             HaltReason.SNAPSHOT_PRIVILEGE_MISSING,
@@ -554,7 +552,6 @@ _SNAPSHOT: Final = dict(
             "The account may not read or briefly lock a table that is to be backfilled.",
             "Run `GRANT SELECT, LOCK TABLES ON shop.* TO 'repl'@'%'`: LOCK TABLES cannot be "
             "granted on a single table.",
-            since=None,
         ),
         _row(
             HaltReason.SNAPSHOT_LOCK_UNAVAILABLE,
@@ -563,7 +560,6 @@ _SNAPSHOT: Final = dict(
             "tried: something holds the table for long.",
             "Look at `SELECT * FROM sys.schema_table_lock_waits` for a long transaction, a DDL "
             "or a backup, let it end, and start again: the backfill goes on where it stood.",
-            since=None,
         ),
         _row(
             HaltReason.SNAPSHOT_SCHEMA_DRIFTED,
@@ -572,7 +568,6 @@ _SNAPSHOT: Final = dict(
             "and after would not fit together.",
             "Run `capstan snapshot redo FILE.toml shop.orders` and start again: the table is read "
             "from its beginning.",
-            since=None,
         ),
         _row(
             HaltReason.SNAPSHOT_CHUNK_READ_FAILED,
@@ -580,7 +575,6 @@ _SNAPSHOT: Final = dict(
             "A portion of a table could not be read, for a reason that does not pass by itself.",
             "Look up the code in the detail (`perror CODE` explains it), mend the cause and start "
             "again: the backfill goes on behind the last stored key.",
-            since=None,
         ),
         _row(
             HaltReason.SNAPSHOT_SOURCE_MISMATCH,
@@ -588,7 +582,6 @@ _SNAPSHOT: Final = dict(
             "The connection that reads the tables reached another server than the stream. A shared "
             "or moving address does that.",
             "Give `[source]` an address that always means one server, and start again.",
-            since=None,
         ),
         _row(
             HaltReason.SNAPSHOT_CONFIG_DRIFTED,
@@ -596,7 +589,6 @@ _SNAPSHOT: Final = dict(
             "The tables to be backfilled are not those with which the backfill began.",
             "Set `tables` in `[snapshot]` back, or begin afresh with "
             "`capstan snapshot redo FILE.toml`.",
-            since=None,
         ),
         _row(
             HaltReason.SNAPSHOT_GATE_STALLED,
@@ -606,7 +598,6 @@ _SNAPSHOT: Final = dict(
             "Compare `SELECT @@GLOBAL.gtid_executed` with `capstan checkpoint show FILE.toml`: "
             "GTIDs that were put into gtid_purged by hand never come. Add them with "
             "`capstan checkpoint add FILE.toml GTIDSET`, or raise `gate_timeout` in `[snapshot]`.",
-            since=None,
         ),
     )
 )

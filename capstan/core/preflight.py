@@ -123,6 +123,7 @@ def findings(
     *,
     server_id: int,
     accepted_cascades: Iterable[str] = (),
+    allowed_sources: Iterable[str] = (),
 ) -> tuple[Halt, ...]:
     """Everything that stands against streaming from this server, in one look (D16, D26).
 
@@ -131,6 +132,7 @@ def findings(
         capture: The capture list.
         server_id: The id this reader would register with.
         accepted_cascades: Tables, as `schema.table`, whose unlogged cascades are accepted.
+        allowed_sources: The server_uuids that may answer, in lower case; empty for any.
 
     Returns:
         One halt a finding, empty when a run may start. A server that is not supported yields
@@ -141,6 +143,7 @@ def findings(
         detail = f"{facts.flavour.value} {_brief(facts.version_text)}; needed is MySQL {oldest}"
         return (Halt(HaltReason.SERVER_NOT_SUPPORTED, detail),)
     return (
+        *_stranger(facts, frozenset(allowed_sources)),
         *_privileges(facts),
         *_settings(facts),
         *_replica(facts),
@@ -150,6 +153,14 @@ def findings(
         *_identity(facts, server_id),
         *_cascades(facts, frozenset(accepted_cascades)),
     )
+
+
+def _stranger(facts: ServerFacts, allowed: frozenset[str]) -> Iterator[Halt]:
+    if allowed and facts.server_uuid not in allowed:
+        yield Halt(
+            HaltReason.SOURCE_IDENTITY_MISMATCH,
+            f"server {facts.server_uuid} answered; it is not in allowed_sources",
+        )
 
 
 def _privileges(facts: ServerFacts) -> Iterator[Halt]:

@@ -133,7 +133,10 @@ class RowKeeper:
         def buffer(data: bytes, start: int, end: int) -> None:
             if end - start < 8:
                 raise corrupt("ROWS truncated")
-            table = self._table_of(data, start)
+            try:
+                table = tables[data[start : start + 6]]
+            except KeyError:
+                table = self._table_of(data, start)
             if table is not None:
                 if partial:
                     images = table.decoder.partial_images(data, start + 8, end)

@@ -96,6 +96,7 @@ class Line:
         liveness: float = ENDLESS,
         looks: Looks | None = None,
         incarnation: int = 1,
+        allowed: tuple[str, ...] = (),
     ) -> None:
         self.bench = bench
         self.assembler, self.checkpoint = bench.mailbox("assembler"), bench.mailbox("checkpoint")
@@ -106,6 +107,7 @@ class Line:
             capture=CaptureList.parse(["shop.*"]),
             server_id=9,
             accepted_cascades=(),
+            allowed_sources=allowed,
             liveness_timeout=liveness,
             patience=lambda: looks or Looks(0),
         )

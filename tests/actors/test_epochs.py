@@ -57,7 +57,7 @@ def halt_of(pipeline: Pipeline) -> HaltReason:
 
 
 def test_nothing_is_asked_for_again_while_it_is_still_under_way() -> None:
-    """R39, D13, D15: the next dial waits until all that was read is settled; nothing comes twice."""
+    """R39, D13, D15: the next dial waits until all is settled that was read; nothing comes twice."""
     sink = Keeping()
     sink.gate.clear()
     store = stored(3)
@@ -206,7 +206,9 @@ class TwoServers(ScriptedSource):
 
 
 @pytest.mark.parametrize("gated", [False, True], ids=["settled", "still under way"])
-@pytest.mark.parametrize("order", [[2, 1, 4, 3, 6, 5], [1, 4, 2, 5, 3, 6]], ids=["swapped", "mixed"])
+@pytest.mark.parametrize(
+    "order", [[2, 1, 4, 3, 6, 5], [1, 4, 2, 5, 3, 6]], ids=["swapped", "mixed"]
+)
 def test_another_server_in_another_order_brings_each_transaction_once(
     gated: bool, order: list[int]
 ) -> None:

@@ -22,7 +22,9 @@ SENTINEL = "sentinel-value"
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """Every command of the program, by its words."""
     found = []
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         found.append((*path, name))
         if isinstance(command, click.Group):
             found += commands(command, (*path, name))
@@ -39,6 +41,11 @@ def test_the_commands_are_these() -> None:
         ("checkpoint", "set"),
         ("checkpoint", "add"),
         ("checkpoint", "accept-tables"),
+        ("snapshot",),
+        ("snapshot", "show"),
+        ("snapshot", "redo"),
+        ("verify",),
+        ("inspect",),
         ("demo",),
     }
 

@@ -13,7 +13,7 @@ import pytest
 from helpers.mysql import PrivateServers, execute
 
 from capstan.cli import main
-from capstan.config import Delivery, Limits, Source
+from capstan.config import Delivery, Limits, Snapshot, Source
 from capstan.core.halt_catalogue import CATALOGUE, GROUPS, Entry, describe
 from capstan.core.halts import Fault, Halt, HaltReason
 
@@ -24,6 +24,7 @@ SECTIONS = {
     "source": {field.name for field in attrs.fields(Source)},
     "delivery": {field.name for field in attrs.fields(Delivery)},
     "limits": {field.name for field in attrs.fields(Limits)},
+    "snapshot": {field.name for field in attrs.fields(Snapshot)},
     "store": {"kind", "path"},
     "sink": {"kind", "path"},
 }
@@ -132,7 +133,9 @@ def test_a_command_in_a_remedy_exists(line: str) -> None:
     command: click.Command = main
     context = click.Context(main)
     while isinstance(command, click.Group):
-        command = command.commands[words.pop(0)]
+        found = command.get_command(context, words.pop(0))
+        assert found is not None
+        command = found
     placeholders = {"FILE.toml": "/dev/null", "GTID": "x:1", "GTIDSET": "x:1"}
     assert command.make_parser(context).parse_args([placeholders.get(w, w) for w in words])
 
@@ -161,6 +164,7 @@ def test_statements_in_remedies_make_a_wrong_server_right(new_server: PrivateSer
     with contextlib.closing(new_server(options=wrong).connect()) as connection:
         execute(connection, "CREATE USER 'repl'@'%' ACCOUNT LOCK")
         execute(connection, "CREATE DATABASE shop")
+        execute(connection, "CREATE TABLE shop.orders (id INT)")
         for statement in statements:
             execute(connection, statement)
 

@@ -233,6 +233,16 @@ def test_a_long_list_in_a_detail_is_cut_and_counted() -> None:
     assert len(detail) < 300
 
 
+def test_a_server_outside_the_allowed_sources_is_refused_first() -> None:
+    """D14, D26: named by its uuid, in front of everything else that is wrong with it."""
+    facts = attrs.evolve(GOOD, gtid_mode="OFF")
+    assert found(GOOD, allowed_sources=[OTHER, GOOD.server_uuid]) == []
+    reasons = [reason for reason, _ in found(facts, allowed_sources=[OTHER])]
+    assert reasons == [HaltReason.SOURCE_IDENTITY_MISMATCH, HaltReason.GTID_MODE_NOT_ON]
+    detail = found(GOOD, allowed_sources=[OTHER])[0][1]
+    assert detail == f"server {GOOD.server_uuid} answered; it is not in allowed_sources"
+
+
 def verdict(
     executed: str, watermark: str | None, *, purged: str = "", anchor: Anchor | None = None
 ) -> tuple[HaltReason | None, bool, str]:

@@ -290,13 +290,19 @@ class Scene:
             source=section, sink=self.sink, store=self.store, observers=observers, **options
         )
 
-    def run(self, config: Config, source: base.Source, act: Act = lambda _: None) -> None:
+    def run(
+        self,
+        config: Config,
+        source: base.Source,
+        act: Act = lambda _: None,
+        views: base.ViewSource | None = None,
+    ) -> None:
         """Run the pipeline into its halt and wait until everybody was told."""
         self.config = config
         self.started_at = self.store.load_watermark()
         for thing in (source, self.sink, self.store):
             self._count(thing)
-        self.pipeline = Pipeline(config, source=source)
+        self.pipeline = Pipeline(config, source=source, views=views)
         self.ending.callback(self.pipeline.stop)
         try:
             self.pipeline.start()

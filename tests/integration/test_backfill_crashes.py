@@ -14,7 +14,7 @@ import attrs
 import pytest
 from helpers import backfill_lives
 from helpers.backfills import Upserting, backfilling, ten_items
-from helpers.mysql import Database, PrivateServers, execute
+from helpers.mysql import Database
 from helpers.pipelines import catch_up, executed
 from helpers.waiting import wait_until
 from helpers.writers import StrictSink, content_of, tables_for, writing

@@ -2,20 +2,17 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.backfill_acts import acting
 from helpers.backfills import Upserting, backfilling, ten_items
 from helpers.mysql import Database
 from helpers.pipelines import catch_up, executed
-from helpers.views import Altered, AlteredSource
 
-from capstan import Config, HaltReason, MemoryStore, Pipeline, PipelineHalted, SqliteMirror
+from capstan import HaltReason, MemoryStore, Pipeline, PipelineHalted, SqliteMirror
 from capstan.core.tables import TableName
-from capstan.sources.base import Pinned
-from capstan.wiring import view_source
 
 DEADLINE = 60.0
 
@@ -24,22 +21,6 @@ DEADLINE = 60.0
 def items(database: Database) -> Database:
     """A database with one table of ten rows."""
     return ten_items(database)
-
-
-def acting(config: Config, act: Callable[[], object], before_pin: int) -> AlteredSource:
-    """Real views; something is done before the reader's n-th attempt to pin one."""
-
-    class Acting(Altered):
-        pins = 0
-
-        def pin(self, table: TableName) -> Pinned:
-            Acting.pins += 1
-            if Acting.pins == before_pin:
-                act()
-            return super().pin(table)
-
-    assert config.snapshot is not None
-    return AlteredSource(view_source(config, config.snapshot), Acting)
 
 
 def halts_after(items: Database, statements: tuple[str, ...], **snapshot: Any) -> Upserting:

@@ -16,11 +16,11 @@ import pytest
 from helpers import frozen_capture
 from helpers.exact_views import ROOMY, before, name_in, opened, paged, view_for, view_of, without
 from helpers.mysql import Database, PrivateServers, execute, fresh_database
-from helpers.proxy import Proxy
 from helpers.waiting import wait_until
 
 from capstan.core.tables import TableName
 from capstan.sources.base import CaptureMissed
+from capstan.testing import TcpProxy
 
 LOCK_WAIT = 1
 PATIENCE = 5
@@ -159,7 +159,7 @@ def test_a_half_open_link_does_not_hold_the_table(
     database: Database, table: TableName, step: str
 ) -> None:
     """D2: nothing arrives any more in either direction; the server frees the table."""
-    with Proxy(database.server.host, database.server.port) as proxy:
+    with TcpProxy(database.server.host, database.server.port) as proxy:
         view = view_for(
             database.server, [f"{database.name}.*"], source={"port": proxy.port}, lock_wait=1
         )

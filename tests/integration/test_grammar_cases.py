@@ -317,9 +317,9 @@ def test_engines_with_and_without_transactions_do_not_mix(stage: Stage) -> None:
         ["BEGIN", "INSERT INTO mxm VALUES (2)", "INSERT INTO mxi VALUES (2)", "ROLLBACK"],
         [
             "INSERT INTO mxm SELECT 10 UNION ALL SELECT 11",
-            "CREATE TRIGGER both AFTER INSERT ON mxi FOR EACH ROW INSERT INTO mxm VALUES (NEW.id)",
+            "CREATE TRIGGER trg AFTER INSERT ON mxi FOR EACH ROW INSERT INTO mxm VALUES (NEW.id)",
             "!INSERT INTO mxi VALUES (3)",
-            "DROP TRIGGER both",
+            "DROP TRIGGER trg",
         ],
         setup=[
             "CREATE TABLE mxi (id INT PRIMARY KEY)",

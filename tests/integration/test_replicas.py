@@ -155,7 +155,7 @@ def test_a_replica_without_commit_order_is_read_once_and_whole(pair: Pair, tmp_p
         held = {number: hold(stack, pair.replica, number) for number in (1, 2, 3)}
         run(pair.source, *updated(1, 10, 11, 2, 12, 13, 3, 14))
         holes = reader.read_until(count=5)
-        assert reader.rows == [10, 11, 12, 13, 14]
+        assert sorted(reader.rows) == [10, 11, 12, 13, 14]
         assert len(holes.intervals(source)) == len(before.intervals(source)) + 3
         assert reader.read_until(position=holes) == holes
         for number in (2, 3, 1):
@@ -164,7 +164,8 @@ def test_a_replica_without_commit_order_is_read_once_and_whole(pair: Pair, tmp_p
         run(pair.source, *updated(20, 21))
     after = reader.read_until(position=pair.settled())
 
-    assert reader.rows == [10, 11, 12, 13, 14, 2, 3, 1, 20, 21]
+    assert reader.rows[5:8] == [2, 3, 1]
+    assert sorted(reader.rows[8:]) == [20, 21]
     assert len(set(reader.gtids)) == 10
     assert after == executed(pair.replica)
     assert len(after.intervals(source)) == 1
@@ -183,7 +184,7 @@ def test_a_promoted_replica_is_gone_on_with(pair: Pair) -> None:
     reader.server = pair.replica
     after = reader.read_until(position=executed(pair.replica))
 
-    assert reader.rows == [30, 31, 32, 33, 34, 35]
+    assert [sorted(reader.rows[at : at + 2]) for at in (0, 2, 4)] == [[30, 31], [32, 33], [34, 35]]
     assert [gtid.split(":")[0] for gtid in reader.gtids] == [
         *[pair.source.server_uuid] * 4,
         *[pair.replica.server_uuid] * 2,

@@ -340,7 +340,11 @@ SHAPES: dict[str, Row] = {
                 "DROP TEMPORARY TABLE tt",
             ),
             # Only statement format has anything to say about them.
-            ("SET binlog_format = STATEMENT", "CREATE TEMPORARY TABLE tt (id INT)"),
+            (
+                "SET binlog_format = STATEMENT",
+                "CREATE TEMPORARY TABLE tt (id INT)",
+                "DROP TEMPORARY TABLE tt",
+            ),
         ),
         logged=2,
         rule=lambda patch: patch.setattr(statement_ddl, "HARMLESS", UNKNOWN),

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from helpers.exact_views import ROOMY, before, name_in, opened, paged, view_for, view_of
 from helpers.mysql import Database, PrivateServers, execute
-from helpers.proxy import Proxy
 from helpers.waiting import wait_until
 
 from capstan.core.halts import Halted, HaltReason
 from capstan.core.tables import TableName
 from capstan.sources.base import CaptureMissed, LinkLost
 from capstan.sources.exact_view import ExactView
+from capstan.testing import TcpProxy
 
 STEPS = (
     "LOCK TABLES",
@@ -142,7 +142,7 @@ def test_a_connection_that_breaks_among_the_rows_is_lost(database: Database) -> 
     database.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGBLOB)")
     for place in range(40):
         database.execute("INSERT INTO t VALUES (%s, REPEAT('x', 1000000))", place)
-    with Proxy(database.server.host, database.server.port) as proxy:
+    with TcpProxy(database.server.host, database.server.port) as proxy:
         view = view_for(database.server, [f"{database.name}.*"], source={"port": proxy.port})
         with opened(view):
             view.pin(name_in(database))
@@ -173,7 +173,7 @@ def test_a_moved_address_is_seen_at_every_connect(new_server: PrivateServers) ->
     """R153-R155: case 154; both connections reach one server, and so does every later one."""
     first, second = prepared(new_server), prepared(new_server)
     table = TableName("shop", "t")
-    with Proxy(first.host, first.port) as proxy:
+    with TcpProxy(first.host, first.port) as proxy:
         view = view_for(first, ["shop.*"], source={"port": proxy.port})
         with contextlib.closing(view):
             assert view.open() == first.server_uuid.lower()
@@ -195,7 +195,7 @@ def test_a_moved_address_is_seen_at_every_connect(new_server: PrivateServers) ->
 def test_the_two_connections_must_reach_one_server(new_server: PrivateServers) -> None:
     """R153: an address that shares out between servers is refused at once."""
     first, second = prepared(new_server), prepared(new_server)
-    with Proxy(first.host, first.port) as proxy:
+    with TcpProxy(first.host, first.port) as proxy:
         view = view_for(first, ["shop.*"], source={"port": proxy.port})
         before(view, "SELECT @@GLOBAL.server_uuid", lambda: None)
         connect = view._sessions._connect
@@ -212,7 +212,7 @@ def test_the_two_connections_must_reach_one_server(new_server: PrivateServers) -
 
 def test_a_server_that_is_not_there_may_come_back(database: Database, table: TableName) -> None:
     """R87: what a later dial may cure is no halt."""
-    with Proxy(database.server.host, database.server.port) as proxy:
+    with TcpProxy(database.server.host, database.server.port) as proxy:
         view = view_for(database.server, [f"{database.name}.*"], source={"port": proxy.port})
         with opened(view):
             proxy.refuse()

@@ -16,7 +16,7 @@ from typing import Final
 
 import zstandard
 
-from capstan.core.binlog.framing import Packets
+from capstan.core.binlog.framing import MAX_EVENT_BYTES, Packets
 from capstan.core.binlog.header import SIZE, EventType, type_name, unpack_header
 from capstan.core.halts import Halted, HaltReason, halted
 
@@ -146,6 +146,8 @@ def _bounds(inside: bytearray) -> tuple[list[int], int]:
         code, size, _log_pos, _flags = unpack_header(inside, position)
         if size < SIZE:
             raise _corrupt("an event inside is shorter than its header")
+        if size > MAX_EVENT_BYTES:
+            raise _corrupt(f"an event inside of over {MAX_EVENT_BYTES} bytes")
         if code in _NEVER_INSIDE:
             raise _corrupt(f"{type_name(code)} is inside")
         if position + size > have:

@@ -264,7 +264,7 @@ def test_packed_counts_of_wide_tables_are_read():
 
 
 def test_values_that_python_has_not_are_read_beside_those_it_has():
-    """R266: code that expects ordinary datetimes stumbles once over others, and then expects them."""
+    """R266: code for ordinary datetimes stumbles once over others, and then expects them."""
     columns = (Spec("d", 18, b"\6"), Spec("e", 18, b"\0"))
     made = decoder(columns, 1)
     day = (1 << 39 | (2024 * 13 + 2) << 22 | 29 << 17).to_bytes(5, "big")
