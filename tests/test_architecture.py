@@ -20,7 +20,7 @@ import pytest
 import capstan
 
 ROOT = Path(__file__).parents[1]
-TREES = ("capstan", "capstan_pytest", "scripts", "examples", "bench", "tests")
+TREES = ("capstan", "capstan_pytest", "scripts", "examples", "bench", "fuzz", "tests")
 
 
 @attrs.frozen(eq=False)

@@ -13,6 +13,7 @@ with are kept, so that any change is found by one search, one read and a walk ov
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from operator import attrgetter
 from struct import Struct
 from typing import ClassVar, Final, NamedTuple, Protocol, overload
@@ -20,7 +21,7 @@ from zlib import crc32
 
 from capstan.core.binlog.header import EventType
 from capstan.core.binlog.row_compiler import RowDecoder, compile_rows
-from capstan.core.binlog.table_map import parse
+from capstan.core.binlog.table_map import parse, peek_name
 from capstan.core.changes import Change, Changes, Op, RowsChunk
 from capstan.core.halts import Halt, Halted, HaltReason, halted
 
@@ -175,6 +176,12 @@ class SpooledChunks(Sequence[RowsChunk]):
         self._decoders: dict[int, RowDecoder] = {}
         self._block_read: tuple[Block | None, bytes] = (None, b"")
         self._found: tuple[int, RowsChunk | None] = (0, None)
+
+    @cached_property
+    def tables(self) -> frozenset[tuple[str, str]]:
+        """Schema and name of each table with changes; nothing is read back for that."""
+        held = {(chunk.shape.schema, chunk.shape.table) for chunk in self._held}
+        return frozenset(held.union(map(peek_name, self._tables)))
 
     def __len__(self) -> int:
         return self._count

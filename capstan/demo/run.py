@@ -37,6 +37,7 @@ EXIT_NO_SERVER = 2
 EXIT_INTERRUPTED = 130
 
 _WRITERS = 4
+_ARTICLES = 200_000
 _TICK_SECONDS = 0.2
 _CATCH_UP_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -58,7 +59,7 @@ class Plan:
     seed: int = attrs.field(factory=new_seed)
     kills: int = 4
     rate: float | None = 50.0
-    articles: int = 200_000
+    articles: int = _ARTICLES
 
     def kill_moments(self) -> list[float]:
         """Random moments, in seconds from the start, one in each of as many equal parts."""
@@ -77,6 +78,7 @@ def main(
     seconds: float = 20.0,
     seed: int | None = None,
     keep: bool = False,
+    articles: int = _ARTICLES,
     display: Display | None = None,
 ) -> int:
     """Run the demonstration.
@@ -85,13 +87,14 @@ def main(
         seconds: How long the workload runs.
         seed: Of the workload; a random one by default, told at the end.
         keep: Leave the folder with source, mirror and logs behind.
+        articles: Rows that are there before the pipeline is started.
         display: Where to speak; standard output by default.
 
     Returns:
         0 when the mirror is identical and nothing was delivered twice, 1 when not or when something
         broke, 2 when there is no MySQL server, 3 when the pipeline halted, 130 after Ctrl-C.
     """
-    plan = Plan(seconds=seconds) if seed is None else Plan(seconds=seconds, seed=seed)
+    plan = Plan(seconds=seconds, seed=new_seed() if seed is None else seed, articles=articles)
     with display or display_for() as shown:
         try:
             with _terminable(), _folder(keep, shown.say) as folder:

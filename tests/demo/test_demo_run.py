@@ -28,7 +28,12 @@ from capstan.demo.mysql_install import MysqlPrograms
 from capstan.demo.process_control import PipelineEndedError, PipelineProcess
 from capstan.demo.run import Plan
 
-_CHILD = "import sys; from capstan.demo.run import main; sys.exit(main(seconds=60.0, seed=1))"
+ARTICLES = 20_000
+"""Rows to backfill: several chunks of them, and soon there."""
+_CHILD = (
+    "import sys; from capstan.demo.run import main; "
+    f"sys.exit(main(articles={ARTICLES}, seconds=60.0, seed=1))"
+)
 
 
 class Notes:
@@ -79,9 +84,12 @@ def test_the_mirror_is_identical_after_kills(
     """R31, D12: SIGKILL at random moments loses nothing and repeats nothing; nothing is left."""
     monkeypatch.delenv(DSN_VARIABLE, raising=False)
     notes = Notes()
-    assert run.main(seconds=6.0, seed=11, display=notes) == run.EXIT_PROVEN, notes.lines
+    assert run.main(articles=ARTICLES, seconds=6.0, seed=11, display=notes) == run.EXIT_PROVEN, (
+        notes.lines
+    )
     assert "mirror identical: yes" in notes.lines
     assert "delivered twice: 0" in notes.lines
+    assert notes.progress[-1].backfilled >= ARTICLES * 0.9
     assert notes.progress[-1].restarts >= 3
     assert notes.progress[-1].transactions > 100
     assert list(folder.iterdir()) == []
@@ -102,7 +110,7 @@ def test_a_row_that_is_missing_fails_the_demonstration(
     monkeypatch.delenv(DSN_VARIABLE, raising=False)
     monkeypatch.setattr(run, "compare", lose_a_row)
     notes = Notes()
-    assert run.main(seconds=1.0, seed=2, display=notes) == run.EXIT_FAILED
+    assert run.main(articles=ARTICLES, seconds=1.0, seed=2, display=notes) == run.EXIT_FAILED
     assert notes.lines[-3].startswith("  shop.board: ")
     assert "1 extra" in notes.lines[-3]
     assert notes.lines[-2] == "mirror identical: no"
@@ -122,7 +130,7 @@ def test_a_halted_pipeline_ends_the_demonstration(
     monkeypatch.delenv(DSN_VARIABLE, raising=False)
     monkeypatch.setattr(DemoSource, "admit", admit_without_rights)
     notes = Notes()
-    assert run.main(seconds=20.0, seed=2, display=notes) == 3
+    assert run.main(articles=ARTICLES, seconds=20.0, seed=2, display=notes) == 3
     assert any(line.startswith("pipeline halted: privilege_missing") for line in notes.lines)
     assert list(folder.iterdir()) == []
     assert processes_of(folder) == []
@@ -143,7 +151,9 @@ def test_a_server_named_by_the_environment_is_left_as_it_was(
         before = state(server)
         monkeypatch.setenv(DSN_VARIABLE, f"mysql://boss:secret@{server.host}:{server.port}")
         notes = Notes()
-        assert run.main(seconds=2.0, seed=5, display=notes) == run.EXIT_PROVEN, notes.lines
+        assert run.main(articles=ARTICLES, seconds=2.0, seed=5, display=notes) == run.EXIT_PROVEN, (
+            notes.lines
+        )
         assert state(server) == before
 
 
@@ -197,7 +207,7 @@ def test_no_server_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch
     """Without a server there is nothing to show."""
     monkeypatch.setenv(DSN_VARIABLE, "nonsense")
     notes = Notes()
-    assert run.main(seconds=1.0, display=notes) == run.EXIT_NO_SERVER
+    assert run.main(articles=ARTICLES, seconds=1.0, display=notes) == run.EXIT_NO_SERVER
     assert len(notes.lines) == 1
     assert list(folder.iterdir()) == []
 

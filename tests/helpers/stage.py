@@ -205,7 +205,7 @@ class Stage:
 
     def _connect(self) -> "Connection[Any]":
         # A context for TLS takes longer to make than most plays.
-        return self._server.connect(database=self._schema, ssl_disabled=True)
+        return self._server.connect(database=self._schema)
 
     def _run(self, session: "Connection[Any]", statements: Sequence[Statement]) -> None:
         for statement in statements:

@@ -91,7 +91,7 @@ def pair(servers: Pair) -> Iterator[Pair]:
 
 
 def run(server: MysqlServer, *statements: str) -> None:
-    with server.connect(ssl_disabled=True) as connection:
+    with server.connect() as connection:
         for statement in statements:
             execute(connection, statement)
 
@@ -103,7 +103,7 @@ def updated(*numbers: int) -> list[str]:
 
 def hold(stack: ExitStack, server: MysqlServer, number: int) -> "Connection[Any]":
     """Lock a row until the connection's ROLLBACK."""
-    connection = stack.enter_context(closing(server.connect(ssl_disabled=True)))
+    connection = stack.enter_context(closing(server.connect()))
     execute(connection, "BEGIN")
     execute(connection, f"SELECT * FROM shop.t WHERE id = {number} FOR UPDATE")
     return connection
@@ -145,7 +145,7 @@ class Reader:
 
 
 def test_a_replica_without_commit_order_is_read_once_and_whole(pair: Pair, tmp_path: Path) -> None:
-    """R31, R38, R43: held rows leave holes; each is filled later, with restarts between (101)."""
+    """R31, R39, R43: held rows leave holes; each is filled later, with restarts between (101)."""
     first = start_from_now(SqliteStore(tmp_path / "state.db"), pair.replica)
     first.close()
     reader = Reader(pair.replica, SqliteStore(tmp_path / "state.db"))

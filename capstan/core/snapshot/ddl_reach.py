@@ -8,6 +8,7 @@ as naming every table.
 from typing import Final
 
 from capstan.core.changes import SchemaChange, SchemaChangeGroup, Transaction
+from capstan.core.spooling import SpooledChunks
 
 _OF_DATABASES: Final = frozenset({"create_database", "alter_database"})
 
@@ -15,10 +16,10 @@ _OF_DATABASES: Final = frozenset({"create_database", "alter_database"})
 def touches(item: Transaction | SchemaChangeGroup, schema: str, table: str) -> bool:
     """Whether the item holds a change or a DDL of this table."""
     if isinstance(item, Transaction):
-        return any(
-            chunk.shape.table == table and chunk.shape.schema == schema
-            for chunk in item.changes.chunks
-        )
+        chunks = item.changes.chunks
+        if isinstance(chunks, SpooledChunks):
+            return (schema, table) in chunks.tables
+        return any(chunk.shape.table == table and chunk.shape.schema == schema for chunk in chunks)
     return any(names_table(change, schema, table) for change in item.changes)
 
 
