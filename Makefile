@@ -1,5 +1,5 @@
 # Every target does its own set-up; second runs reuse what is there. `make` alone shows the list.
-.PHONY: help set-up server demo test test-long check bench docs
+.PHONY: help set-up server demo test test-long soak check bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
@@ -19,6 +19,13 @@ test: server ## the suite, under ten minutes
 
 test-long: server ## what takes minutes or gigabytes
 	.venv/bin/pytest -m long --timeout 3600
+
+SECONDS ?= 600
+SEED ?=
+NOTE ?=
+soak: server ## faults of every kind for SECONDS=600; SEED=… begins as that one did
+	PYTHONPATH=tests .venv/bin/python -m soak --seconds $(SECONDS) \
+		$(if $(SEED),--seed $(SEED)) $(if $(NOTE),--note $(NOTE))
 
 check: set-up ## format, lint, types, architecture
 	.venv/bin/ruff format --check

@@ -4,7 +4,7 @@ Owns: the server and what is run. Every figure that is printed was measured here
 compares runs that alternated on the same data. Each run is a fresh process, so that no contender
 warms or clutters another one's memory.
 
-    python bench [--decode-only] [--quick] [--repeat N] [--workload NAME …]
+    python bench [--decode-only | --snapshot] [--quick] [--repeat N] [--workload NAME …]
 """
 
 import argparse
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from decoding import measure_decoding
+from snapshot_bench import CHUNK_SIZE, SNAPSHOT_ROWS, measure_snapshot
 from streaming import measure_streaming
 from workloads import SCHEMA, workloads
 
@@ -30,13 +31,16 @@ def main() -> int:
         for workload in workloads(0.05 if options.quick else 1.0)
         if not options.workload or workload.name in options.workload
     ]
-    halves = [measure_decoding] if options.decode_only else [measure_decoding, measure_streaming]
+    parts = [measure_decoding] if options.decode_only else [measure_decoding, measure_streaming]
     missed: list[str] = []
     try:
         with _server() as server:
-            for measure in halves:
+            for measure in [] if options.snapshot else parts:
                 for workload in chosen:
                     missed += measure(server, workload, options.repeat)
+            if not options.decode_only:
+                rows = SNAPSHOT_ROWS // 20 if options.quick else SNAPSHOT_ROWS
+                missed += measure_snapshot(server, rows, options.repeat, CHUNK_SIZE)
     except NoMysqlServer as error:
         print(error, file=sys.stderr)
         return 2
@@ -53,7 +57,9 @@ def _options() -> argparse.Namespace:
         prog="bench", description="capstan beside its peers on one server, in one run"
     )
     names = [workload.name for workload in workloads()]
-    parser.add_argument("--decode-only", action="store_true", help="files only, no streams")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--decode-only", action="store_true", help="files only, no streams")
+    only.add_argument("--snapshot", action="store_true", help="the backfill only")
     parser.add_argument("--quick", action="store_true", help="a twentieth of the data")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="runs of each (3)")
     parser.add_argument("--workload", action="append", choices=names, help="only this one")

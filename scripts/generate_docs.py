@@ -1,13 +1,15 @@
-"""Write the pages that are made from code: docs/halts.md, docs/states.md, docs/requirements.md.
+"""Write the pages that are made from code: docs/{halts,states,requirements,faults}.md.
 
-Usage: python scripts/generate_docs.py [halts | states | requirements] …   (all of them by default)
+Usage: python scripts/generate_docs.py [halts | states | requirements | faults] …   (default: all)
 
 House rules: a page is a pure function of the code it is made from, so that a test can say whether
 it is current. Nothing of these pages is written by hand; what they say wrong is mended in its
-source: `core/halt_catalogue.py`, `core/shapes.py`, `core/dialling.py`, the docstrings of tests.
+source: `core/halt_catalogue.py`, `core/shapes.py`, `core/dialling.py`, the docstrings of tests, and
+for docs/faults.md `tests/faults/faults_page.py`.
 """
 
 import ast
+import importlib
 import inspect
 import itertools
 import re
@@ -304,12 +306,25 @@ def _section(
     yield ""
 
 
+# --- docs/faults.md -------------------------------------------------------------------------------
+
+
+def faults_page() -> str:
+    """Every fault with its outcome, from the tables of the tests."""
+    tests = str(ROOT / "tests")
+    if tests not in sys.path:
+        sys.path.append(tests)
+    page: str = importlib.import_module("faults.faults_page").faults_page(_NOTE)
+    return page
+
+
 # --- writing --------------------------------------------------------------------------------------
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "halts": halts_page,
     "states": states_page,
     "requirements": requirements_page,
+    "faults": faults_page,
 }
 """Name of the page in docs/ → what writes its text."""
 

@@ -28,7 +28,7 @@ from capstan.wiring import Wiring
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-GENERATED = ("halts", "states", "requirements")
+GENERATED = ("halts", "states", "requirements", "faults")
 
 
 def load_generator() -> ModuleType:

@@ -5,6 +5,7 @@ a dial. However the pipeline ends, the process does: a thread that hangs is left
 """
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -18,10 +19,13 @@ from capstan.cli.console import (
     refuse,
     tell_halt,
 )
+from capstan.cli.run_progress import progress
 from capstan.cli.stop_signals import StopSignals, end_by
+from capstan.config import Config
 from capstan.core.gtid import GtidSet
 from capstan.errors import ConfigError, PipelineHalted
 from capstan.pipeline import Pipeline
+from capstan.sinks.jsonl import JsonLinesSink
 
 
 @click.command()
@@ -36,14 +40,16 @@ def run(file: Path, until: str | None) -> None:
 
     Ctrl-C (SIGINT) and SIGTERM drain: what is assembled is delivered and its position stored, then
     the command ends with 0, or, with --until and before the set was reached, as the signal itself
-    would have ended it. A second signal ends it at once; nothing is lost by that.
+    would have ended it. A second signal ends it at once; nothing is lost by that. On a terminal,
+    standard error shows how it goes, unless the changes themselves go to standard output.
     """
     config = load(file)
     wanted = None if until is None else gtid_set(until)
     pipeline = Pipeline(config)
     with StopSignals(pipeline.request_stop) as signals:
         try:
-            done = _stream(pipeline, wanted, backfills=config.snapshot is not None)
+            with nullcontext() if _prints(config) else progress(pipeline):
+                done = _stream(pipeline, wanted, backfills=config.snapshot is not None)
         except ConfigError as error:
             refuse(str(error))
         except PipelineHalted as verdict:
@@ -62,6 +68,10 @@ def _stream(pipeline: Pipeline, wanted: GtidSet | None, *, backfills: bool) -> b
         if wanted is None:
             return pipeline.wait()
         return (not backfills or pipeline.wait_snapshot()) and pipeline.wait_for(wanted)
+
+
+def _prints(config: Config) -> bool:
+    return isinstance(config.sink, JsonLinesSink)
 
 
 def _left_behind(pipeline: Pipeline) -> bool:

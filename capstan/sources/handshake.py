@@ -87,6 +87,8 @@ def dial(source: Source, interrupt: Interrupt) -> Wire:
             with at_most(wire, _LOGIN_BYTES):
                 wire.connect(sock)
         except BaseException:
+            # The driver closes what it was given, which is not what it may have wrapped since.
+            drop(wire)
             sock.close()
             raise
         finally:

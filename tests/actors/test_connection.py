@@ -227,6 +227,20 @@ class TestDialling:
         assert line.halt() is HaltReason.SOURCE_IDENTITY_MISMATCH
         assert source.asked == []
 
+    @pytest.mark.parametrize("allowed", [SERVER_UUID, str(gtid(1).uuid)])
+    def test_a_server_that_is_not_allowed_is_asked_for_nothing(
+        self, bench: Bench, allowed: str
+    ) -> None:
+        """D14: looked at on every dial, whatever the server has executed."""
+        source = playing([])
+        line = Line(bench, source, allowed=(allowed,)).grant().answer()
+
+        if allowed == SERVER_UUID:
+            assert line.opened().epoch.server_uuid == SERVER_UUID
+        else:
+            assert line.halt() is HaltReason.SOURCE_IDENTITY_MISMATCH
+            assert source.asked == []
+
     def test_what_may_settle_is_looked_at_again(self, bench: Bench) -> None:
         """D14: under semi-sync a transaction is here before gtid_executed has it."""
 

@@ -22,6 +22,7 @@ from capstan.actors.messages import (
     Assembled,
     CheckpointEnded,
     PositionIs,
+    PositionWanted,
     Processed,
     Settled,
     SinkOpened,
@@ -189,6 +190,27 @@ class TestOrder:
         desk.answer(2)
 
         assert desk.assembler.wait_for(Settled).pieces == 1
+
+    def test_nobody_dials_before_all_is_settled(self, bench: Bench) -> None:
+        """D15, R38: the question where we stand goes on behind the last item of the last dial."""
+        desk = Desk(bench, Noting(), max_batch=1).begin()
+        desk.assemble(rows(1), rows(2))
+        question = PositionWanted(desk.assembler.address)
+        desk.tell(question)
+        for count in (1, 2):
+            desk.checkpoint.wait_for(Processed, count)
+            assert desk.checkpoint.of(PositionWanted) == []
+            desk.answer(count)
+
+        desk.checkpoint.wait_for(PositionWanted)
+        desk.assembler.wait_for(Settled)
+        assert desk.checkpoint.of(PositionWanted) == [question]
+
+    def test_before_the_first_position_a_dial_waits_for_nothing(self, bench: Bench) -> None:
+        """R62-R64: it is the dial that seeds it."""
+        desk = Desk(bench, Noting())
+        desk.tell(PositionWanted(desk.assembler.address))
+        assert desk.checkpoint.wait_for(PositionWanted).reply_to == desk.assembler.address
 
     def test_the_watermark_is_shown_when_it_is_on_disk(self, bench: Bench) -> None:
         """What `wait_for` sees is durable."""

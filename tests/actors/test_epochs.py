@@ -57,7 +57,7 @@ def halt_of(pipeline: Pipeline) -> HaltReason:
 
 
 def test_nothing_is_asked_for_again_while_it_is_still_under_way() -> None:
-    """R39, D13, D15: the next dial waits until all is settled that was read; nothing comes twice."""
+    """R39, D13, D15: a dial waits until all is settled that was read; nothing comes twice."""
     sink = Keeping()
     sink.gate.clear()
     store = stored(3)

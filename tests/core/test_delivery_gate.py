@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 import attrs
 import pytest
+from helpers import event_builder as events
 from helpers.backfill_table import DeskTable, T
 from helpers.changes_builder import created, inserted, shape, transaction, up_to
+from helpers.spools import MemorySpool
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +15,8 @@ from capstan.core.changes import Changes, SchemaChangeGroup, Transaction
 from capstan.core.delivery import Batch, Desk, Item, Piece
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halted, HaltReason, halted
+from capstan.core.snapshot.ddl_reach import touches
+from capstan.core.spooling import SpoolWriter
 from capstan.core.watermark import Position
 
 SERVER = "server-a"
@@ -225,3 +229,19 @@ def test_nothing_is_ordered_by_a_cursor_that_is_about_to_go() -> None:
     table.pump()
     want = table.wanted()
     assert (want.table, want.after) == (T, None)
+
+
+def test_what_waits_on_disk_is_asked_for_its_tables_alone() -> None:
+    """D6, D25: a held transaction of any size is looked at again and again, and never read."""
+    spool = MemorySpool()
+    writer = SpoolWriter(spool, 1)
+    writer.add(30, events.table_map(80)[27:-4], events.rows(30, 80, [(1, "a")])[27:-4], 1)
+    changes = writer.finish([inserted(SHAPE_OF_U, (1, 0))])
+    item = attrs.evolve(transaction(1), changes=changes)
+
+    found = {name: touches(item, "shop", name) for name in ("items", "u", "t")}
+    assert found == {"items": True, "u": True, "t": False}
+    assert spool.reads == []
+
+
+SHAPE_OF_U = shape("shop.u", "id int", "v int", key=("id",))

@@ -24,7 +24,6 @@ from capstan import (
     Delivery,
     GtidSet,
     Pipeline,
-    PipelineHalted,
     SchemaChange,
     Sink,
     Snapshot,
@@ -34,8 +33,7 @@ from capstan import (
     SqliteStore,
     Transaction,
 )
-from capstan.testing import CrashPoints, crash, kill_process
-from capstan.testing.crash_points import Act
+from capstan.testing import CrashPoints, kill_process
 
 DEADLINE: Final = 60.0
 Rows = dict[int, str]
@@ -145,10 +143,13 @@ class Life:
         """A life in a process of its own that is killed at a point; whether it got there."""
         child = os.fork()
         if not child:
-            with contextlib.suppress(BaseException), CrashPoints() as points:
-                points.at(point, kill_process, hit=hit)
-                self.live(points, World())
-            os._exit(1)
+            try:
+                with CrashPoints() as points:
+                    points.at(point, kill_process, hit=hit)
+                    self.live(points, World())
+            finally:
+                # Whatever happened: the parent's code goes on in the parent alone.
+                os._exit(1)
         _, status = os.waitpid(child, 0)
         return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 

@@ -40,7 +40,7 @@ SEED: Final = 3
 _FIRST_DUMP: Final = 6
 _EACH_PIN: Final = 2
 _CUT_AFTER: Final = 3
-"""Pieces of the first dial, its opening among them."""
+"""Pieces of the first dump, its opening among them."""
 _LOST: Final = 2013
 
 Write = tuple[str, int]
@@ -105,7 +105,7 @@ class World(Source, ViewSource):
     def __init__(self, committed: int = SEED) -> None:
         self.committed = committed
         self.more = threading.Condition()
-        self.links = self.pins = 0
+        self.dumps = self.pins = 0
 
     def commit_up_to(self, transaction: int) -> None:
         """Writers go on up to a transaction, unless they are further."""
@@ -115,8 +115,7 @@ class World(Source, ViewSource):
 
     def link(self) -> "WorldLink":
         """A link for one dial."""
-        self.links += 1
-        return WorldLink(self, _CUT_AFTER if self.links == 1 else None)
+        return WorldLink(self)
 
     def view(self) -> "WorldView":
         """A view, not yet open."""
@@ -128,9 +127,9 @@ class WorldLink(Link):
 
     tls = False
 
-    def __init__(self, world: World, pieces: int | None) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._pieces = pieces
+        self._pieces: int | None = None
         self._interrupted = False
         self._sequence = 1
         self._next = 0
@@ -145,8 +144,10 @@ class WorldLink(Link):
         return up_to(self._world.committed)
 
     def dump(self, gtid_set: GtidSet) -> None:
-        """Writers go on as soon as somebody reads."""
+        """Writers go on as soon as somebody reads; the first dump breaks."""
         self._asked = gtid_set
+        self._world.dumps += 1
+        self._pieces = _CUT_AFTER if self._world.dumps == 1 else None
         self._world.commit_up_to(_FIRST_DUMP)
 
     def read(self, timeout: float) -> bytes | None:

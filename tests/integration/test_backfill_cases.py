@@ -109,9 +109,8 @@ def test_case_163_keys_of_other_types_are_refused_at_the_start(database: Databas
     for place, kind in enumerate((*TYPES, *ALLOWED)):
         database.execute(f"CREATE TABLE t{place} (k {kind} PRIMARY KEY)")
     database.execute("CREATE TABLE prefix (k TEXT, PRIMARY KEY (k(9)))")
-    assert refused(database) == {
-        name: WRONG_KEY for name in (*(f"t{place}" for place in range(len(TYPES))), "prefix")
-    }
+    names = [f"t{place}" for place in range(len(TYPES))]
+    assert refused(database) == dict.fromkeys([*names, "prefix"], WRONG_KEY)
 
 
 def test_case_149_only_the_servers_own_key_will_do(database: Database) -> None:
@@ -128,7 +127,8 @@ def test_case_149_only_the_servers_own_key_will_do(database: Database) -> None:
     }
     for name, columns in (bad | good).items():
         database.execute(f"CREATE TABLE {name} ({columns})")
-        values = ", ".join("(%s, 0)" % n if "b INT" in columns else "(%s)" % n for n in (2, 3, 1))
+        second = ", 0" if "b INT" in columns else ""
+        values = ", ".join(f"({n}{second})" for n in (2, 3, 1))
         database.execute(f"INSERT INTO {name} VALUES {values}")
     database.execute("SET SESSION sql_generate_invisible_primary_key = ON")
     database.execute("CREATE TABLE hidden (a INT)")

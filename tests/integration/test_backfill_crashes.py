@@ -16,13 +16,11 @@ from helpers import backfill_lives
 from helpers.backfills import Upserting, backfilling, ten_items
 from helpers.mysql import Database
 from helpers.pipelines import catch_up, executed
-from helpers.waiting import wait_until
-from helpers.writers import StrictSink, content_of, tables_for, writing
+from helpers.writers import tables_for, writing
 
-from capstan import HaltReason, MemoryStore, Pipeline, SqliteMirror, SqliteStore
+from capstan import MemoryStore, Pipeline
 from capstan.core.tables import CaptureList
 from capstan.demo.compare import compare
-from capstan.demo.mysql_server import MysqlServer
 from capstan.telemetry.events import ChildRestarted
 from capstan.testing import CrashPoints
 
@@ -154,6 +152,8 @@ STEPS = [
     "chunk_reader receive PinGranted",
     "chunk_reader send ViewPinned",
     "chunk_reader send ChunkRead",
+    "assembler receive StreamOpened",
+    "connection receive PositionIs",
 ]
 """Every step of the conversation of a backfill."""
 
@@ -164,7 +164,10 @@ ONCE_IN_A_LIFE = {
     "coordinator receive StreamOn",
     "coordinator receive TablesResolved",
     "chunk_reader receive TablesWanted",
+    "assembler receive StreamOpened",
+    "connection receive PositionIs",
 }
+"""Those that a backfill comes by once, unless somebody crashes."""
 
 
 @pytest.fixture

@@ -309,7 +309,7 @@ def flagged(outcome: Outcome, change: SchemaChange) -> str:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_ddl_is_told_by_kind_and_names(database: Database, two: Database, name: str) -> None:
-    """R5, R6, R19, R20, D20, D28: what is named, whether rows may have changed, at one position."""
+    """R5-R8, R18, D20, D28: what is named, whether rows may have changed, at one position."""
     statements, expected = SCRIPTS[name]
     names = {"{one}": database.name, "{two}": two.name}
 

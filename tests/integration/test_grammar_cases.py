@@ -135,7 +135,7 @@ def assert_told(outcome: Outcome, case: Case) -> None:
 
 @pytest.mark.parametrize("name", DELIVERED)
 def test_a_case_arrives_as_it_must(stage: Stage, name: str) -> None:
-    """R1-R20, D19-D22: no row lost or doubled, no statement taken for another, all moves on."""
+    """R1-R6, R9, R10, R16-R18, D19-D22: no row lost or doubled, no statement mistaken."""
     case = CASES[name]
 
     outcome = stage.play(case.workload, setup=case.setup)
@@ -147,7 +147,7 @@ def test_a_case_arrives_as_it_must(stage: Stage, name: str) -> None:
 
 @pytest.mark.parametrize("name", HALTS)
 def test_a_case_that_must_halt_does_and_does_again(stage: Stage, name: str) -> None:
-    """D21: a change without row images, whatever else its event holds."""
+    """R15, D21: a change without row images, whatever else its event holds."""
     case = CASES[name]
 
     outcome = stage.play(case.workload, setup=case.setup)
@@ -201,7 +201,7 @@ XA_CASES: dict[str, tuple[list[Statement], list[list[Statement]], int]] = {
 
 @pytest.mark.parametrize("name", XA_CASES)
 def test_xa_ends_in_its_halt_with_nothing_delivered(stage: Stage, name: str) -> None:
-    """R21-R30, D17: no row, no schema change, no move; the same again after a restart."""
+    """R19-R25, R29, D17: no row, no schema change, no move; the same again after a restart."""
     setup, sessions, logged = XA_CASES[name]
 
     outcome = stage.play(

@@ -115,7 +115,7 @@ class Refusing(Listener):
 def test_each_start_goes_on_where_the_last_one_was_broken_off(
     numbered: Database, history: History, tmp_path: Path, steps: tuple[int, ...]
 ) -> None:
-    """R31, R38, R43, D22: kept on disk with holes and tags; each comes once, in order."""
+    """R31, R39, R40, R43, D22: kept on disk with holes and tags; each comes once, in order."""
     save(tmp_path, history.before)
     came: list[int] = []
     for count in itertools.cycle(steps):

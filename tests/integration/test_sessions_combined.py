@@ -5,10 +5,7 @@ come to the same, and the same once more for a pipeline that reads all of it lat
 """
 
 import itertools
-from collections.abc import Iterator
 
-import attrs
-import pytest
 from helpers.mysql import fresh_database
 from helpers.stage import Outcome, Stage
 
@@ -75,53 +72,25 @@ EXPECTED = [
 ]
 
 
-@attrs.frozen
-class Plays:
-    """Every combination, played.
-
-    Attributes:
-        outcomes: By combination.
-        late: What a pipeline is told that reads all of them when they are past.
-    """
-
-    outcomes: dict[tuple[str, ...], Outcome]
-    late: Outcome
+def tags(outcome: Outcome) -> set[str]:
+    """Of the GTIDs that the workload was logged under."""
+    return {tag for _, tag in (outcome.executed - outcome.before).sources()}
 
 
-@pytest.fixture(scope="module")
-def plays(mysql_server: SqlServer) -> Iterator[Plays]:
-    """One pipeline for all, and one behind it."""
+def test_a_combination_of_switches_changes_nothing(mysql_server: SqlServer) -> None:
+    """R1, D19, D20, D22: six transactions, each whole, whatever form they were logged in."""
     with fresh_database(mysql_server) as database, Stage(mysql_server, database.name) as stage:
         outcomes = {
             chosen: stage.play([*(f"SET {switch}" for switch in chosen), *WORKLOAD], setup=SETUP)
             for chosen in COMBINATIONS
         }
         first, *_, last = outcomes.values()
-        yield Plays(outcomes, stage.late(first.before, last.executed))
+        late = stage.late(first.before, last.executed)
 
-
-@pytest.mark.parametrize("chosen", COMBINATIONS, ids=" and ".join)
-def test_a_combination_of_switches_changes_nothing(plays: Plays, chosen: tuple[str, ...]) -> None:
-    """R1, D19, D20, D22: six transactions, each whole, whatever form it was logged in."""
-    outcome = plays.outcomes[chosen]
-
-    assert outcome.halt is None
-    assert outcome.plain == EXPECTED
-    assert (outcome.logged, outcome.watermark) == (6, outcome.executed)
-    assert all(tagged(outcome)) if SWITCHES[3] in chosen else not any(tagged(outcome))
-
-
-def tagged(outcome: Outcome) -> list[bool]:
-    """Of each source among what was played, whether it has the tag."""
-    return [tag == "mixed" for _, tag in (outcome.executed - outcome.before).sources()]
-
-
-def test_all_combinations_read_late_are_the_same(plays: Plays) -> None:
-    """R31: one after another in one stream, behind the setup of each."""
-    rows = [told for told in plays.late.plain if not isinstance(told, str)]
-
-    assert plays.late.halt is None
+    for chosen, outcome in outcomes.items():
+        assert (chosen, outcome.halt, outcome.plain) == (chosen, None, EXPECTED)
+        assert (outcome.logged, outcome.watermark) == (6, outcome.executed)
+        assert tags(outcome) == ({"mixed"} if SWITCHES[3] in chosen else {""})
+    rows = [told for told in late.plain if not isinstance(told, str)]
     assert rows == [told for told in EXPECTED if not isinstance(told, str)] * len(COMBINATIONS)
-    made = [change.table for change in plays.late.schema_changes if change.kind == "create_table"]
-    assert made.count("copy") == len(COMBINATIONS)
-    assert plays.late.watermark == list(plays.outcomes.values())[-1].executed
+    assert (late.halt, late.watermark) == (None, last.executed)

@@ -389,7 +389,7 @@ def seen(outcome: Outcome) -> tuple[list[Any], HaltReason | None, bool]:
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_shape_comes_to_its_outcome(stage: Stage, name: str) -> None:
-    """R1-R44, D17-D22: changes, schema changes, position and halt of what the server writes."""
+    """R1-R6, R9, R10, R15, R16, R18-R25, R33, D17, D19-D22: changes, position and halt of each."""
     row = SHAPES[name]
 
     outcome = played(stage, row)

@@ -107,10 +107,19 @@ def test_a_declared_size_is_no_reason_to_allocate() -> None:
     assert refused(payload(declared=1 << 62)) is HaltReason.EVENT_CORRUPT
 
 
+def test_an_event_larger_than_any_is_refused_at_once() -> None:
+    """D22, R266: a small payload cannot make room for more than an event can have."""
+    monster = events.event(28, bytes(300_000))[:-4]
+    lying = monster[:9] + b"\xff\xff\xff\xff" + monster[13:]
+    body = payload(lying, declared=1 << 40)
+    with pytest.raises(Halted, match="over 1073741824 bytes"):
+        list(open_payload(body, 0, len(body)))
+
+
 def test_an_event_that_goes_beyond_what_is_declared_is_refused_at_once() -> None:
     """D22: its size is no reason to gather the rest of the payload."""
     monster = events.event(28, bytes(300_000))[:-4]
-    lying = monster[:9] + b"\xff\xff\xff\x7f" + monster[13:]
+    lying = monster[:9] + b"\xff\xff\xff\x3f" + monster[13:]
     body = payload(lying + inside(events.event(28, bytes(300_000))))
     with pytest.raises(Halted, match="beyond its end"):
         opened(body)
