@@ -15,7 +15,7 @@ demo: set-up ## stream a real MySQL into SQLite, kill the pipeline on the way, c
 	.venv/bin/capstan demo
 
 test: server ## the suite, under ten minutes
-	.venv/bin/pytest -m "not long" --numprocesses 3 --dist worksteal
+	.venv/bin/pytest -m "not long" --numprocesses 4 --dist worksteal
 
 test-long: server ## what takes minutes or gigabytes
 	.venv/bin/pytest -m long --timeout 3600

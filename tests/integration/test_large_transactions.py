@@ -62,7 +62,7 @@ def whole(sink: LargeSink, rows: int) -> bool:
     return bool(seen["spooled"] and seen["rows"] == seen["right"] == rows and seen["files"] == 1)
 
 
-@pytest.mark.parametrize(("mebibytes", "compressed"), [(100, False), (30, True)])
+@pytest.mark.parametrize(("mebibytes", "compressed"), [(40, False), (30, True)])
 def test_a_large_transaction_arrives_whole_and_leaves_nothing(
     large: Database, folder: Path, mebibytes: int, compressed: bool
 ) -> None:
@@ -245,9 +245,9 @@ def test_a_gibibyte_passes_below_three_hundred_mebibytes(
 def test_the_peak_is_this_process_own() -> None:
     """The figure that the tests above go by grows with what is taken."""
     before = peak_memory()
-    taken = b"x" * before
+    taken = b"x" * (2 * before)
 
-    assert peak_memory() - before > len(taken) // 2
+    assert peak_memory() > len(taken) > before
 
 
 def test_a_killed_process_leaves_no_file(folder: Path) -> None:
