@@ -108,16 +108,9 @@ def mysql_replication(task: FileTask) -> Decoded:
         def _get_dbms(self) -> str:
             return "mysql"
 
-    wanted = frozenset(
-        {
-            events.FormatDescriptionEvent,
-            events.RotateEvent,
-            row_events.TableMapEvent,
-            row_events.WriteRowsEvent,
-            row_events.UpdateRowsEvent,
-            row_events.DeleteRowsEvent,
-        }
-    )
+    files = (events.FormatDescriptionEvent, events.RotateEvent, row_events.TableMapEvent)
+    changes = (row_events.WriteRowsEvent, row_events.UpdateRowsEvent, row_events.DeleteRowsEvent)
+    wanted = frozenset(files + changes)
     data = Path(task.path).read_bytes()
     began = time.process_time()
     tables: dict[int, Any] = {}

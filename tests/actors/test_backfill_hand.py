@@ -172,7 +172,7 @@ def rows(number: int, key: int = 1, table: Any = SHAPE) -> Transaction:
 
 
 def test_a_chunk_goes_out_between_two_writes(stage: Stage) -> None:
-    """R104-R107, R123, R124: its mark is on disk before the sink has it, the cursor afterwards."""
+    """R104, R105, R106, R107, R123, R124: its mark before the sink has it, the cursor after."""
     stage.resolve()
     stage.read(0, 1, 2)
     marked = stage.checkpoint.wait_for(SaveSnapshot, 2).state
@@ -244,7 +244,7 @@ ITEMS: dict[str, Item] = {
 
 @pytest.mark.parametrize("what", ITEMS)
 def test_whatever_moves_the_watermark_lets_a_chunk_go(stage: Stage, what: str) -> None:
-    """R109, R132-R135, R137, R170: once it is on disk, and not before."""
+    """R109, R132, R133, R134, R135, R137, R170: once it is on disk, and not before."""
     stage.resolve()
     stage.read(1, 7)
     stage.stream(ITEMS[what])

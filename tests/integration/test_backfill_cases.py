@@ -189,7 +189,7 @@ def test_case_144_padded_and_cut_bytes_are_one_key(database: Database) -> None:
 def test_case_153_any_count_of_rows_gives_as_few_chunks_as_it_can(
     database: Database, size: int
 ) -> None:
-    """R76-R80: no empty one behind a full one, one empty one for no rows."""
+    """R76, R77, R78, R79, R80: no empty one behind a full one, one empty one for no rows."""
     counts = (0, 1, size - 1, size, size + 1, 2 * size)
     for place, count in enumerate(counts):
         database.execute(f"CREATE TABLE t{place} (id INT PRIMARY KEY)")
@@ -216,7 +216,7 @@ def tens(database: Database) -> None:
 
 
 def test_case_146_rows_that_move_over_the_cursor(database: Database) -> None:
-    """R98-R103, D10: each half by its own key, in order; no row is missing, none is left over."""
+    """R98, R99, R100, R101, R102, R103, D10: each half by its own key; none lost, none left."""
     tens(database)
     sink = backfilled(
         database,
