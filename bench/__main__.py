@@ -33,6 +33,8 @@ def main() -> int:
     ]
     parts = [measure_decoding] if options.decode_only else [measure_decoding, measure_streaming]
     missed: list[str] = []
+    # Ratios to programs in other languages depend on how the interpreter was built.
+    print(f"Python {' '.join(sys.version.split())}")
     try:
         with _server() as server:
             for measure in [] if options.snapshot else parts:

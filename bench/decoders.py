@@ -80,12 +80,13 @@ def capstan(task: FileTask) -> Decoded:
 
 def _pieces(data: bytes) -> Iterator[list[int]]:
     """Where events begin, in pieces as they come from a socket, each with where its last ends."""
-    position = _FIRST_EVENT
+    position, size_of = _FIRST_EVENT, _size_of
     while position < len(data):
         bounds = [position]
-        stop = position + PIECE
-        while position < min(stop, len(data)):
-            position += _size_of(data, position)[0]
+        stop = min(position + PIECE, len(data))
+        while position < stop:
+            (size,) = size_of(data, position)
+            position += size
             bounds.append(position)
         yield bounds
 

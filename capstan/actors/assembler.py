@@ -16,7 +16,8 @@ from capstan.actors.messages import (
     StreamOn,
     StreamOpened,
 )
-from capstan.core.assembly import Fold, Item
+from capstan.core.assembly import Fold
+from capstan.core.changes import Item
 from capstan.core.halts import Halted
 from capstan.runtime import Actor, Address
 

@@ -27,8 +27,7 @@ from capstan.actors.messages import (
     TablesWanted,
     ViewPinned,
 )
-from capstan.core.changes import SchemaChange, SchemaChangeGroup
-from capstan.core.delivery import Item
+from capstan.core.changes import Item, SchemaChange, SchemaChangeGroup
 from capstan.core.dialling import Phase
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halted, HaltReason

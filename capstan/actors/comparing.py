@@ -22,7 +22,7 @@ from capstan.actors.messages import (
     VerifyWanted,
     ViewPinned,
 )
-from capstan.core.delivery import Item
+from capstan.core.changes import Item
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import HaltReason
 from capstan.core.snapshot.orders import CompareRange, GrantPin, WantChunk

@@ -8,8 +8,7 @@ import attrs
 
 from capstan.actors.backfill import Backfill, BackfillSettings
 from capstan.actors.comparing import Comparing
-from capstan.core.changes import SchemaChangeGroup
-from capstan.core.delivery import Item
+from capstan.core.changes import Item, SchemaChangeGroup
 from capstan.core.gtid import GtidSet
 from capstan.core.snapshot.orders import CompareRange, EmitChunk
 from capstan.core.tables import TableName

@@ -10,7 +10,6 @@ they finished. Its loop is the hot path: header, checksum, one look in the table
 """
 
 from collections.abc import Callable
-from itertools import islice
 from struct import Struct
 from struct import error as too_short
 from typing import Final
@@ -23,12 +22,21 @@ from capstan.core.binlog.checksum import RESIDUE, STEP
 from capstan.core.binlog.framing import Packets
 from capstan.core.binlog.header import IGNORABLE, SIZE, EventType, type_name, unpack_header
 from capstan.core.binlog.log_events import corrupt
-from capstan.core.changes import Changes, Committed, PositionLog, SchemaChangeGroup, Transaction
+from capstan.core.changes import (
+    NO_CHANGES,
+    ChunkedChanges,
+    Committed,
+    Item,
+    PositionLog,
+    SchemaChangeGroup,
+    Transaction,
+)
 from capstan.core.dispatch import Action, Row, dispatch_rows
 from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidAccumulator, GtidSet
 from capstan.core.halts import Halt, Halted, HaltReason, halted
 from capstan.core.limits import Budget
+from capstan.core.one_statement import EVENTS, ShortCut
 from capstan.core.row_keeping import RowKeeper
 from capstan.core.schema_naming import Namer
 from capstan.core.shapes import SHAPES, STATEMENT_SHAPES, Cell, Shape, State
@@ -36,11 +44,9 @@ from capstan.core.spooling import OpenSpool, SpooledChanges, nowhere
 from capstan.core.tables import CaptureList
 from capstan.core.watermark import Anchor
 
-Item = Transaction | SchemaChangeGroup
-
-_NO_CHANGES: Final = Changes()
 _WRAP: Final = 0xFFFFFFFF
 _QUERY: Final = int(EventType.QUERY)
+_XID: Final = int(EventType.XID)
 _BEHIND_SESSION: Final = SIZE + 8
 """Where a QUERY's bytes begin that are the same in every session: behind thread and duration."""
 _SECONDS: Final = Struct("<I").unpack_from
@@ -74,6 +80,8 @@ class Fold(RowKeeper):
         self.halt: Halt | None = None
         self.given_up: Callable[[], bool] = lambda: False
         self._rows = dispatch_rows(self._bound)
+        self._outside = self._rows[State.OUTSIDE]
+        self._short_cut = ShortCut(self._known, self._rows[State.STARTED].is_begin, budget)
         self.open(Epoch(start=GtidSet(), server_uuid=""))
 
     def _bound(self, cell: Cell, code: int) -> Action:
@@ -138,12 +146,36 @@ class Fold(RowKeeper):
         self._row = self._rows[State.HALTED]
 
     def _run(self, packets: Packets) -> None:
+        place, last = 0, len(packets.bounds) - 1
+        while place < last:
+            if self._row is self._outside and self._may_be_short(packets, place):
+                log = self._position_log()
+                place, self._offset = self._short_cut.take(
+                    packets, place, self._offset, self._processed, log, self._out
+                )
+            place = self._take_events(packets, place)
+
+    def _may_be_short(self, packets: Packets, place: int) -> bool:
+        """Whether the next events look as if the short cut were worth a try."""
+        if not self._checksums or self._anchor is not None or place + EVENTS >= len(packets.bounds):
+            return False
+        code: int = unpack_header(packets.data, packets.bounds[place + EVENTS - 1])[0]
+        return code == _XID
+
+    def _take_events(self, packets: Packets, place: int) -> int:
+        """Take one event after the other up to the end of a group; this loop is hot.
+
+        Returns:
+            The place of the first event that was not taken.
+        """
         data, bounds, gap = packets.data, packets.bounds, packets.gap
-        row, offset, checksums = self._row, self._offset, self._checksums
-        for start, following in zip(bounds, islice(bounds, 1, None), strict=False):
+        row, offset, checksums, outside = self._row, self._offset, self._checksums, self._outside
+        while place + 1 < len(bounds):
+            start = bounds[place]
             code, size, log_pos, flags = unpack_header(data, start)
             end = start + size
-            if end + gap != following or size < SIZE:
+            place += 1
+            if end + gap != bounds[place] or size < SIZE:
                 raise corrupt(f"{type_name(code)} of another size than its packet")
             if checksums:
                 # Most events are small: those are checked without another call.
@@ -168,7 +200,10 @@ class Fold(RowKeeper):
             override = action(data, start + SIZE, end)
             if override is not None:
                 row, checksums = self._rows[override], self._checksums
+            if row is outside:
+                break
         self._row, self._offset = row, offset
+        return place
 
     def _look_at_jump(self, row: Row, code: int, begins: int, expected: int) -> None:
         """Events of a group follow each other; between groups a dump may leave some out."""
@@ -271,9 +306,9 @@ class Fold(RowKeeper):
         log, index = self._advance()
         held, ddl = self._rows_held, self._ddl
         if not held:
-            changes = _NO_CHANGES
+            changes = NO_CHANGES
         elif self._spool is None:
-            changes = Changes(self._chunks, held)
+            changes = ChunkedChanges(self._chunks, held)
         else:
             changes = self._spooled_changes(self._spool)
         if ddl is not None:
@@ -302,13 +337,16 @@ class Fold(RowKeeper):
 
     def _advance(self) -> tuple[PositionLog, int]:
         """Put the group's GTID into the processed set."""
-        log, group = self._log, self._group
-        if log is None:
-            log = self._log = PositionLog(self._processed.freeze())
+        log, group = self._position_log(), self._group
         if not self._processed.add(group.uuid, group.tag, group.number):
             raise _history_changed(f"{group.gtid} was not asked for, or came twice")
         log.run.append(group)
         return log, len(log.run) - 1
+
+    def _position_log(self) -> PositionLog:
+        if self._log is None:
+            self._log = PositionLog(self._processed.freeze())
+        return self._log
 
     def _schema_group(
         self, statement: statements.Statement, log: PositionLog, index: int, *, rows_follow: bool

@@ -5,6 +5,7 @@ a sink reads and never through a repr. A row is a tuple in column order; the col
 are one object per table shape, shared by all its rows. Statement text does not exist here.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -120,9 +121,49 @@ class Change:
         return f"<Change {self.op.value} {self.schema}.{self.table}>"
 
 
-@attrs.define(repr=False)
-class RowsChunk:
-    """The rows of one row event: images in wire order. Not frozen for the same reason.
+class Changes(Sequence[Change]):
+    """A sized, indexable, re-iterable sequence of changes over row chunks; made on demand.
+
+    Attributes:
+        spooled: Whether they lie on disk, and are good until the sink returns only.
+    """
+
+    __slots__ = ()
+    spooled: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def chunks(self) -> "Sequence[RowsChunk]":
+        """The rows by event: for sinks that write whole runs of one table at once."""
+
+    @abstractmethod
+    def change(self, index: int) -> Change:
+        """The change at `index` (0 ≤ index < len)."""
+
+    def __iter__(self) -> Iterator[Change]:
+        for chunk in self.chunks:
+            yield from chunk
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Change]: ...
+    def __getitem__(self, index: int | slice) -> Change | Sequence[Change]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError("change index out of range")
+        return self.change(index)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} changes>"
+
+
+@attrs.define(repr=False, eq=False)
+class RowsChunk(Changes):
+    """The changes of one row event: images in wire order. Not frozen for the same reason.
 
     Attributes:
         op: What the event says happened.
@@ -133,6 +174,11 @@ class RowsChunk:
     op: Op
     shape: TableShape
     images: list[Row]
+
+    @property
+    def chunks(self) -> "Sequence[RowsChunk]":
+        """Itself alone."""
+        return (self,)
 
     def __len__(self) -> int:
         return len(self.images) >> 1 if self.op is _UPDATE else len(self.images)
@@ -163,15 +209,10 @@ class RowsChunk:
         return f"<{len(self)} {self.op.value} of {self.shape.schema}.{self.shape.table}>"
 
 
-class Changes(Sequence[Change]):
-    """A sized, indexable, re-iterable sequence of changes over row chunks; made on demand.
-
-    Attributes:
-        spooled: Whether they lie on disk, and are good until the sink returns only.
-    """
+class ChunkedChanges(Changes):
+    """The changes of any number of row events."""
 
     __slots__ = ("_chunks", "_length")
-    spooled: ClassVar[bool] = False
 
     def __init__(self, chunks: Sequence[RowsChunk] = (), length: int | None = None) -> None:
         """Take chunks of one change and more each.
@@ -185,30 +226,13 @@ class Changes(Sequence[Change]):
 
     @property
     def chunks(self) -> Sequence[RowsChunk]:
-        """The rows by event: for sinks that write whole runs of one table at once."""
+        """The rows by event."""
         return self._chunks
 
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> Iterator[Change]:
-        for chunk in self._chunks:
-            yield from chunk
-
-    @overload
-    def __getitem__(self, index: int) -> Change: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Change]: ...
-    def __getitem__(self, index: int | slice) -> Change | Sequence[Change]:
-        if isinstance(index, slice):
-            return tuple(self[i] for i in range(*index.indices(self._length)))
-        if index < 0:
-            index += self._length
-        if not 0 <= index < self._length:
-            raise IndexError("change index out of range")
-        return self._change(index)
-
-    def _change(self, index: int) -> Change:
+    def change(self, index: int) -> Change:
         """The change at `index` (0 ≤ index < len)."""
         for chunk in self._chunks:
             if index < len(chunk):
@@ -216,8 +240,9 @@ class Changes(Sequence[Change]):
             index -= len(chunk)
         raise IndexError("change index out of range")
 
-    def __repr__(self) -> str:
-        return f"<{self._length} changes>"
+
+NO_CHANGES: Final[Changes] = ChunkedChanges()
+"""Those of a transaction that touched no captured table."""
 
 
 def utc_from_microseconds(microseconds: int) -> datetime:
@@ -391,6 +416,10 @@ class SchemaChangeGroup:
     def gtid(self) -> Gtid:
         """The statement's identity."""
         return self.committed.gtid
+
+
+Item = Transaction | SchemaChangeGroup
+"""What the stream consists of."""
 
 
 @attrs.frozen(kw_only=True)

@@ -12,12 +12,11 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
-from capstan.core.changes import SchemaChangeGroup, Transaction
+from capstan.core.changes import Item, SchemaChangeGroup, Transaction
 from capstan.core.gtid import GtidAccumulator, GtidSet
 from capstan.core.spooling import SpooledChanges
 from capstan.core.watermark import Anchor, Position
 
-Item = Transaction | SchemaChangeGroup
 Sender = TypeVar("Sender")
 
 

@@ -47,6 +47,10 @@ class Row:
         if len(body) <= _MOST_BODY_BYTES:
             self.by_body[body] = cell
 
+    def is_begin(self, body: bytes) -> bool:
+        """Whether a statement's bytes are known to say BEGIN."""
+        return self.by_body.get(body) is self.by_text[b"BEGIN"]
+
 
 def dispatch_rows(bound: Callable[[Cell, int], Action]) -> dict[State, Row]:
     """Every state's row.

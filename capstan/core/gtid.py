@@ -15,7 +15,7 @@ always written in the first one, which every server reads.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from struct import Struct
 from types import MappingProxyType
 from typing import Any, Final
@@ -242,8 +242,16 @@ class GtidAccumulator:
         """Put one identifier in; False when it was a member already. O(1) at the top of a run."""
         runs = self._grown.get((uuid, tag))
         if runs is None:
-            runs = self._grown[uuid, tag] = Runs(self._frozen.get((uuid, tag), ()))
+            runs = self._runs(uuid, tag)
         return runs.add(number)
+
+    def add_to(self, uuid: str, tag: str) -> Callable[[int], bool]:
+        """`add` for one source."""
+        return (self._grown.get((uuid, tag)) or self._runs(uuid, tag)).add
+
+    def _runs(self, uuid: str, tag: str) -> Runs:
+        runs = self._grown[uuid, tag] = Runs(self._frozen.get((uuid, tag), ()))
+        return runs
 
     def freeze(self) -> GtidSet:
         """The set as it is now: proportional to its runs, not to what was added."""

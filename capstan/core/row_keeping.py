@@ -30,7 +30,7 @@ _MAX_SHAPES: Final = 4096
 
 
 @attrs.frozen(eq=False, repr=False)
-class _Table:
+class Table:
     """One distinct table map of a captured table.
 
     Attributes:
@@ -67,8 +67,8 @@ class RowKeeper:
         self._capture = capture
         self._budget = budget
         self._open_spool = open_spool
-        self._known: dict[bytes, _Table | None] = {}
-        self._tables: dict[bytes, _Table | None] = {}
+        self._known: dict[bytes, Table | None] = {}
+        self._tables: dict[bytes, Table | None] = {}
         self._savepoints: dict[str, int] = {}
         self._spool = None
 
@@ -111,14 +111,14 @@ class RowKeeper:
                 HaltReason.EVENT_ORDER_INVALID, "one table id with two shapes in one statement"
             )
 
-    def _learn(self, body: bytes) -> _Table | None:
+    def _learn(self, body: bytes) -> Table | None:
         """What one distinct table map says; None outside the capture list."""
         schema, name = table_map.peek_name(body)
         table = None
         if self._capture.covers(schema, name):
             decoder = row_compiler.compile_rows(table_map.parse(body))
             shape = decoder.shape
-            table = _Table(decoder, shape, body, weight_of(len(shape.columns)))
+            table = Table(decoder, shape, body, weight_of(len(shape.columns)))
         if len(self._known) >= _MAX_SHAPES:
             self._known.clear()
         self._known[body] = table
@@ -168,7 +168,7 @@ class RowKeeper:
 
         return bounded
 
-    def _table_of(self, data: bytes, start: int) -> _Table | None:
+    def _table_of(self, data: bytes, start: int) -> Table | None:
         """The table of the rows whose event begins here; None outside the capture list."""
         try:
             return self._tables[data[start : start + 6]]
@@ -178,7 +178,7 @@ class RowKeeper:
                 return None
             raise halted(HaltReason.TABLE_MAP_MISSING, "rows without their table map") from None
 
-    def _spool_rows(self, code: int, table: _Table, body: bytes, images: int) -> None:
+    def _spool_rows(self, code: int, table: Table, body: bytes, images: int) -> None:
         """Keep an event outside memory."""
         if self._spool is None:
             self._spool = SpoolWriter(self._open_spool(), self._rows_held)

@@ -22,7 +22,7 @@ from zlib import crc32
 from capstan.core.binlog.header import EventType
 from capstan.core.binlog.row_compiler import RowDecoder, compile_rows
 from capstan.core.binlog.table_map import parse, peek_name
-from capstan.core.changes import Change, Changes, Op, RowsChunk
+from capstan.core.changes import Change, ChunkedChanges, Op, RowsChunk
 from capstan.core.halts import Halt, Halted, HaltReason, halted
 
 OPS: Final[dict[int, Op]] = {
@@ -303,7 +303,7 @@ def images_of(
     return decoder.images(data, start, end, OPS[code] is Op.UPDATE, version1)
 
 
-class SpooledChanges(Changes):
+class SpooledChanges(ChunkedChanges):
     """The changes of a spooled transaction; good until `release()`."""
 
     __slots__ = ("_spooled",)
@@ -331,7 +331,8 @@ class SpooledChanges(Changes):
         if self._spooled.fault is not None:
             raise Halted(self._spooled.fault)
 
-    def _change(self, index: int) -> Change:
+    def change(self, index: int) -> Change:
+        """The change at `index` (0 ≤ index < len)."""
         return self._spooled.change(index)
 
 

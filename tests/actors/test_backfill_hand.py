@@ -40,8 +40,7 @@ from capstan.actors.messages import (
     WatermarkMoved,
 )
 from capstan.actors.reading import ReadingSettings
-from capstan.core.changes import Change, SchemaChange, SnapshotMeta, Transaction
-from capstan.core.delivery import Item
+from capstan.core.changes import Change, Item, SchemaChange, SnapshotMeta, Transaction
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import HaltReason
 from capstan.core.snapshot.progress import SnapshotState, resolved

@@ -28,7 +28,7 @@ from capstan.actors.messages import (
     SinkOpened,
     WatermarkMoved,
 )
-from capstan.core.changes import Changes, PositionLog, SchemaChange, Transaction
+from capstan.core.changes import ChunkedChanges, PositionLog, SchemaChange, Transaction
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import HaltReason, halted
 from capstan.core.watermark import Position
@@ -610,4 +610,4 @@ def arrived(number: int, seconds: float) -> Transaction:
     at = committed(number)._replace(arrived_micros=int(seconds * 1_000_000))
     log = PositionLog(up_to(number - 1))
     log.run.append(at)
-    return Transaction(at, Changes([inserted(ITEMS, (number,))]), log, 0)
+    return Transaction(at, ChunkedChanges([inserted(ITEMS, (number,))]), log, 0)

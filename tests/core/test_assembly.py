@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 from helpers import event_builder as e
 
-from capstan.core.assembly import Fold, Item
+from capstan.core.assembly import Fold
 from capstan.core.binlog.framing import Packets
-from capstan.core.changes import Op, SchemaChangeGroup, Transaction
+from capstan.core.changes import Item, Op, SchemaChangeGroup, Transaction
 from capstan.core.epoch import Epoch
 from capstan.core.gtid import Gtid, GtidSet
 from capstan.core.halts import Halted, HaltReason

@@ -8,8 +8,8 @@ from helpers import event_builder as events
 from helpers.histories import gtid, insert, up_to
 
 import capstan.core.row_keeping
-from capstan.core.assembly import Fold, Item
-from capstan.core.changes import PositionLog, Transaction
+from capstan.core.assembly import Fold
+from capstan.core.changes import Item, PositionLog, Transaction
 from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import HaltReason

@@ -27,6 +27,7 @@ from helpers.changes_builder import (
 from capstan.core.changes import (
     Change,
     Changes,
+    ChunkedChanges,
     Op,
     PositionLog,
     Transaction,
@@ -40,13 +41,29 @@ SENTINEL = "s3ntinel-value"
 
 @pytest.fixture
 def changes() -> Changes:
-    return Changes(
+    return ChunkedChanges(
         [
             inserted(ORDERS, ("a", 1, 1), ("b", 2, 1)),
             updated(ORDERS, (("a", 1, 1), ("a", 1, 2)), (("b", 2, 1), ("c", 2, 1))),
             deleted(ORDERS, ("c", 2, 1)),
         ]
     )
+
+
+def test_the_changes_of_one_event_are_changes_like_any_others() -> None:
+    """R1: sized, indexable, sliced, iterated over again, and one chunk: themselves."""
+    one = updated(ORDERS, (("a", 1, 1), ("a", 1, 2)), (("b", 2, 1), ("c", 2, 1)))
+    many = ChunkedChanges([one])
+    assert isinstance(one, Changes)
+    assert list(one.chunks) == [one]
+    assert len(one) == len(many) == 2
+    for _ in range(2):
+        assert [facts(change) for change in one] == [facts(change) for change in many]
+    assert facts(one[-1]) == facts(many[1])
+    assert [facts(change) for change in one[:1]] == [facts(many[0])]
+    assert not one.spooled
+    with pytest.raises(IndexError):
+        one[2]
 
 
 def facts(change: Change) -> tuple[Op, Row | None, Row | None]:
@@ -87,9 +104,9 @@ def test_a_slice_is_a_sequence_of_changes(changes: Changes) -> None:
 
 def test_no_changes_are_an_empty_sequence() -> None:
     """R34: a fully filtered transaction has changes, none of them."""
-    assert len(Changes()) == 0
-    assert list(Changes()) == []
-    assert not Changes()
+    assert len(ChunkedChanges()) == 0
+    assert list(ChunkedChanges()) == []
+    assert not ChunkedChanges()
 
 
 def test_equal_changes_are_equal(changes: Changes) -> None:
@@ -142,7 +159,7 @@ def test_a_key_is_the_one_after_the_change(changes: Changes) -> None:
 
 def test_a_table_without_a_key_has_none() -> None:
     """D5: no key is None, not an empty tuple."""
-    (change,) = Changes([inserted(BARE, (1, 2))])
+    (change,) = ChunkedChanges([inserted(BARE, (1, 2))])
     assert change.key is None
     assert change.key_columns == ()
 
@@ -158,7 +175,7 @@ def test_the_position_of_a_transaction_holds_those_before_and_itself() -> None:
     """R31: transactions of one piece of the stream share a log and differ in their index."""
     log = PositionLog(up_to(2))
     log.run += [committed(3), committed(4), committed(5)]
-    three = [Transaction(log.run[index], Changes(), log, index) for index in range(3)]
+    three = [Transaction(log.run[index], ChunkedChanges(), log, index) for index in range(3)]
     assert [each.position for each in three] == [up_to(3), up_to(4), up_to(5)]
     assert log.before(1) == up_to(3)
 
@@ -201,7 +218,7 @@ def test_what_is_done_to_a_change_is_seen_nowhere_else(changes: Changes) -> None
     with pytest.raises(TypeError):
         record["id"] = 2  # type: ignore[index]
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        transaction(1).changes = Changes()  # type: ignore[misc]
+        transaction(1).changes = ChunkedChanges()  # type: ignore[misc]
 
 
 def test_schema_changes_survive_a_pickle() -> None:

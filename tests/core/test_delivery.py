@@ -7,7 +7,7 @@ from helpers.event_builder import SOURCE
 from helpers.spools import MemorySpool
 
 from capstan.core.changes import (
-    Changes,
+    ChunkedChanges,
     Committed,
     Op,
     PositionLog,
@@ -31,7 +31,7 @@ def transaction(number: int, rows: int = 1) -> Transaction:
     log = PositionLog(GtidSet())
     log.run.append(committed)
     chunks = [RowsChunk(Op.INSERT, SHAPE, [(i,) for i in range(rows)])] if rows else []
-    return Transaction(committed, Changes(chunks), log, 0)
+    return Transaction(committed, ChunkedChanges(chunks), log, 0)
 
 
 def ddl(number: int, *captured: bool, rows_follow: bool = False) -> SchemaChangeGroup:

@@ -11,8 +11,8 @@ from helpers.spools import MemorySpool
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capstan.core.changes import Changes, SchemaChangeGroup, Transaction
-from capstan.core.delivery import Batch, Desk, Item, Piece
+from capstan.core.changes import ChunkedChanges, Item, SchemaChangeGroup, Transaction
+from capstan.core.delivery import Batch, Desk, Piece
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halted, HaltReason, halted
 from capstan.core.snapshot.ddl_reach import touches
@@ -53,9 +53,9 @@ class Gate:
         if isinstance(item, SchemaChangeGroup):
             return item
         if number in self.suppressed:
-            return attrs.evolve(item, changes=Changes([]))
+            return attrs.evolve(item, changes=ChunkedChanges([]))
         if number in self.halves:
-            return attrs.evolve(item, changes=Changes(item.changes.chunks[:1]))
+            return attrs.evolve(item, changes=ChunkedChanges(item.changes.chunks[:1]))
         return item
 
 

@@ -31,8 +31,8 @@ from hypothesis.stateful import (
 
 from capstan.core.assembly import Fold
 from capstan.core.binlog.framing import PacketCutter
-from capstan.core.changes import Transaction
-from capstan.core.delivery import Batch, Desk, Item, Piece
+from capstan.core.changes import Item, Transaction
+from capstan.core.delivery import Batch, Desk, Piece
 from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidSet
 from capstan.core.limits import Budget

@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from capstan.core.assembly import Fold, Item
-from capstan.core.changes import Transaction
+from capstan.core.assembly import Fold
+from capstan.core.changes import Item, Transaction
 from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halted

@@ -263,6 +263,17 @@ def test_an_accumulator_grows_like_a_set(
     assert accumulator.freeze() == GtidSet.of(seen)
 
 
+def test_an_accumulator_grows_for_one_source_at_a_time() -> None:
+    """R44: `add_to` adds to the same set as `add`, and knows members too."""
+    accumulator = GtidAccumulator(GtidSet.parse(f"{A}:1-5"))
+    add = accumulator.add_to(A, "")
+    assert not add(5)
+    assert add(6)
+    assert accumulator.add(A, "", 7)
+    assert add(8)
+    assert str(accumulator.freeze()) == f"{A}:1-8"
+
+
 def test_a_frozen_accumulator_can_grow_on() -> None:
     """R36: N transactions in a row are one interval, and an earlier position stays what it was."""
     accumulator = GtidAccumulator(GtidSet.parse(f"{A}:1-5"))

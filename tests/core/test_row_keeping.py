@@ -9,8 +9,8 @@ from helpers import event_builder as e
 from helpers.payloads import payload_event
 from helpers.spools import MemorySpool, MemorySpools
 
-from capstan.core.assembly import Fold, Item
-from capstan.core.changes import Change, SchemaChangeGroup, Transaction
+from capstan.core.assembly import Fold
+from capstan.core.changes import Change, Item, SchemaChangeGroup, Transaction
 from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halted, HaltReason

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import capstan.core.spooling
 from capstan.core.binlog.row_compiler import compile_rows
 from capstan.core.binlog.table_map import parse
-from capstan.core.changes import Change, Changes, RowsChunk
+from capstan.core.changes import Change, ChunkedChanges, RowsChunk
 from capstan.core.halts import Halted, HaltReason
 from capstan.core.spooling import OPS, SpooledChanges, SpoolWriter, images_of, nowhere
 
@@ -84,7 +84,7 @@ def test_spooled_changes_are_those_that_memory_would_hold(
     """D25: by iteration, again and again, by place, from behind, in slices, and by the chunk."""
     held = min(held, len(streamed) - 1)
     chunks = [chunk_of(event) for event in streamed]
-    expected = Changes(chunks)
+    expected = ChunkedChanges(chunks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(capstan.core.spooling, "_BLOCK", size)
         changes = spooled(streamed, held)

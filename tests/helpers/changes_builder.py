@@ -9,6 +9,7 @@ from typing import Any
 
 from capstan.core.changes import (
     Changes,
+    ChunkedChanges,
     Committed,
     Op,
     PositionLog,
@@ -95,7 +96,7 @@ def deleted(table: TableShape, *rows: Row) -> RowsChunk:
 def transaction(number: int, *chunks: RowsChunk) -> Transaction:
     log = PositionLog(up_to(number - 1))
     log.run.append(committed(number))
-    return Transaction(committed(number), Changes(chunks), log, 0)
+    return Transaction(committed(number), ChunkedChanges(chunks), log, 0)
 
 
 def schema_change(
@@ -144,4 +145,4 @@ def chunk_facts(
 
 
 def chunk(table: TableShape, *rows: Row) -> Changes:
-    return Changes([RowsChunk(Op.SNAPSHOT, table, list(rows))])
+    return ChunkedChanges([RowsChunk(Op.SNAPSHOT, table, list(rows))])

@@ -68,9 +68,17 @@ def _images(decoder: RowDecoder, event: bytes) -> list[tuple[Any, ...]]:
 
 def _events(database: Database, start: tuple[str, int], server_id: int) -> Iterator[bytes]:
     """Whole events, without their checksums."""
+    ((algorithm,),) = database.execute("SELECT @@GLOBAL.binlog_checksum")
+    checksum = 0 if algorithm == "NONE" else 4
+    for event in dumped(database, start, server_id):
+        (size,) = unpack_from("<I", event, 9)
+        yield event[: size - checksum]
+
+
+def dumped(database: Database, start: tuple[str, int], server_id: int) -> Iterator[bytes]:
+    """Whole events as the server sends them, from a position to the end of the binlog."""
     with contextlib.closing(database.server.connect()) as connection:
         ((algorithm,),) = execute(connection, "SELECT @@GLOBAL.binlog_checksum")
-        checksum = 0 if algorithm == "NONE" else 4
         execute(connection, "SET @source_binlog_checksum = %s", algorithm)
         execute(connection, "SET @master_binlog_checksum = %s", algorithm)
         name, offset = start
@@ -80,5 +88,4 @@ def _events(database: Database, start: tuple[str, int], server_id: int) -> Itera
             data: bytes = connection._read_packet().get_all_data()
             if data[0]:
                 return
-            (size,) = unpack_from("<I", data, 10)
-            yield data[1 : 1 + size - checksum]
+            yield data[1:]

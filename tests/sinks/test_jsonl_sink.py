@@ -22,7 +22,7 @@ from helpers.changes_builder import (
     transaction,
 )
 
-from capstan.core.changes import Changes
+from capstan.core.changes import ChunkedChanges
 from capstan.core.halts import Halted
 from capstan.sinks.jsonl import JsonLinesSink
 
@@ -68,7 +68,7 @@ def test_single_calls_write_too(sink: JsonLinesSink, path: Path) -> None:
     sink.handle_transaction(transaction(1, inserted(ORDERS, (1, "a"))))
     sink.handle_schema_changes(created(2, "shop.new").changes)
     sink.handle_snapshot(chunk(ORDERS, (2, "b")), chunk_facts("shop.orders"))
-    sink.handle_snapshot(Changes(), chunk_facts("shop.orders", 1, final=True))
+    sink.handle_snapshot(ChunkedChanges(), chunk_facts("shop.orders", 1, final=True))
     assert [line["op"] for line in read(path)] == ["insert", "schema", "snapshot"]
     assert sink.position() is None
 

@@ -19,7 +19,7 @@ from helpers.changes_builder import (
 )
 from helpers.mirror_reader import BARE, ORDERS, is_strict, mirrored, mirrored_tables
 
-from capstan.core.changes import Changes
+from capstan.core.changes import ChunkedChanges
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halted
 from capstan.sinks.sqlite_mirror import SqliteMirror
@@ -48,7 +48,7 @@ def test_the_first_chunk_empties_the_table(mirror: SqliteMirror, path: Path) -> 
 def test_an_empty_table_is_emptied_too(mirror: SqliteMirror, path: Path) -> None:
     """D8: a backfill without a single row still takes the old ones away."""
     mirror.handle_batch([transaction(1, inserted(ORDERS, (7, "x")))])
-    mirror.handle_snapshot(Changes(), chunk_facts("shop.orders", 0, final=True))
+    mirror.handle_snapshot(ChunkedChanges(), chunk_facts("shop.orders", 0, final=True))
     assert mirrored(path, "shop.orders") == []
     assert is_strict(mirror, ORDERS)
 
@@ -85,7 +85,7 @@ def test_a_table_is_complete_after_its_last_chunk(mirror: SqliteMirror) -> None:
     """R266: backfilled to the end: from the next call on a missing row is drift."""
     mirror.handle_snapshot(chunk(ORDERS, (1, "a")), FIRST)
     assert not is_strict(mirror, ORDERS)
-    mirror.handle_snapshot(Changes(), LAST)
+    mirror.handle_snapshot(ChunkedChanges(), LAST)
     assert is_strict(mirror, ORDERS)
 
 

@@ -49,11 +49,11 @@ def test_a_position_that_would_shrink_is_refused(mirror: SqliteMirror, path: Pat
 
 
 def transaction_of_another_history() -> Any:
-    from capstan.core.changes import Changes, Committed, PositionLog, Transaction
+    from capstan.core.changes import ChunkedChanges, Committed, PositionLog, Transaction
 
     log = PositionLog(GtidSet())
     log.run.append(Committed("9e11fa47-71ca-11e1-9e33-c80aa9429562", "", 1, 0, 0))
-    return Transaction(log.run[0], Changes([inserted(ORDERS, (6, "y"))]), log, 0)
+    return Transaction(log.run[0], ChunkedChanges([inserted(ORDERS, (6, "y"))]), log, 0)
 
 
 def test_a_failed_batch_leaves_nothing(mirror: SqliteMirror, path: Path) -> None:

@@ -10,8 +10,7 @@ bit is set for positive numbers; all bits of a negative one are inverted.
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from functools import lru_cache
-from operator import xor
-from struct import Struct, calcsize
+from struct import Struct
 from typing import Final
 
 import attrs
@@ -57,8 +56,8 @@ class DecimalRecipe:
 def decimal_recipe(precision: int, scale: int) -> DecimalRecipe:
     """The recipe for a precision and a scale.
 
-    The expression decides at once whether all is as usual, a positive number with no group too
-    large, and calls for help if not: a straight line takes half as long as a loop over groups.
+    The expression looks at once whether it is a positive number with no group too large, then
+    whether it is a negative one: a straight line takes half as long as a loop over groups.
     """
     groups = _groups(precision, scale)
     layout = "".join(_LAYOUTS[_BYTES_OF_DIGITS[count]] for count in groups)
@@ -70,39 +69,35 @@ def decimal_recipe(precision: int, scale: int) -> DecimalRecipe:
         for count in groups
     ]
     sign = 1 << 8 * _BYTES_OF_DIGITS[groups[0]] - 1
-    usual = [f"{sign} <= {numbers[0]} < {sign + 10 ** groups[0]}"]
-    usual += [
-        f"{number} < {10**count}" for number, count in zip(numbers[1:], groups[1:], strict=True)
-    ]
-    value = f"({numbers[0]} - {sign})"
-    for number, count in zip(numbers[1:], groups[1:], strict=True):
-        value = f"({value} * {10**count} + {number})"
-    every = ", ".join(f"{{{part}}}" for part in range(len(layout)))
-    expression = f"({{c}}exact({value}, {{c}}unit) if {' and '.join(usual)} else {{c}}odd({every}))"
-    helpers = {"exact": _exact, "unit": Decimal((0, (1,), -scale))}
-    masks = [(1 << 8 * calcsize(character)) - 1 for character in layout]
-
-    def odd(*parts: int) -> Decimal:
-        """The value of a negative number, whose bits are those of its opposite, inverted."""
-        if parts[0] > masks[0] >> 1:
-            raise ValueError("no such decimal")
-        value = from_parts(*map(xor, parts, masks))
-        if not value:
-            raise ValueError("a zero with a minus sign")
-        return value.copy_negate()
-
-    recipe = DecimalRecipe(layout, expression, {**helpers, "odd": odd})
-    from_parts = _from_parts(recipe)
-    return recipe
+    zeros = [sign] + [0] * (len(groups) - 1)
+    # The bits of a negative number are inverted: its groups count down from all ones.
+    tops = [sign - 1] + [(1 << 8 * _BYTES_OF_DIGITS[count]) - 1 for count in groups[1:]]
+    positive, negative = [], []
+    for number, count, zero, top in zip(numbers, groups, zeros, tops, strict=True):
+        positive.append(
+            f"{zero} <= {number} < {zero + 10**count}" if zero else f"{number} < {10**count}"
+        )
+        negative.append(f"{top - 10**count} < {number}" + (f" <= {top}" if zero else ""))
+    expression = (
+        f"({{c}}exact({_sum(numbers, groups, zeros)}, {{c}}unit) if {' and '.join(positive)} else "
+        f"{{c}}exact(d, {{c}}unit) if {' and '.join(negative)} "
+        f"and (d := {_sum(numbers, groups, tops)}) else {{c}}refuse())"
+    )
+    unit = Decimal((0, (1,), -scale))
+    return DecimalRecipe(layout, expression, {"exact": _exact, "unit": unit, "refuse": _refuse})
 
 
-def _from_parts(recipe: DecimalRecipe) -> Callable[..., Decimal]:
-    """The recipe as a function."""
-    names = [f"g{part}" for part in range(len(recipe.layout))]
-    source = f"lambda {', '.join(names)}: {recipe.expression.format(*names, c='')}"
-    # The text is made of numbers and of the lines of this file only.
-    made: Callable[..., Decimal] = eval(source, dict(recipe.helpers))  # noqa: S307
-    return made
+def _sum(numbers: list[str], groups: list[int], nothing: list[int]) -> str:
+    """The expression for a number without its point, from its groups as they count from nothing."""
+    digits = [f"({n} - {zero})" if zero else n for n, zero in zip(numbers, nothing, strict=True)]
+    value = digits[0]
+    for digit, count in zip(digits[1:], groups[1:], strict=True):
+        value = f"({value} * {10**count} + {digit})"
+    return value
+
+
+def _refuse() -> Decimal:
+    raise ValueError("no such decimal")
 
 
 @lru_cache(maxsize=256)
@@ -113,5 +108,9 @@ def decimal_decoder(precision: int, scale: int) -> Callable[[bytes], Decimal]:
     a minus sign.
     """
     recipe = decimal_recipe(precision, scale)
-    value, read = _from_parts(recipe), Struct(f">{recipe.layout}").unpack
+    names = [f"g{part}" for part in range(len(recipe.layout))]
+    source = f"lambda {', '.join(names)}: {recipe.expression.format(*names, c='')}"
+    # The text is made of numbers and of the lines of this file only.
+    value: Callable[..., Decimal] = eval(source, dict(recipe.helpers))  # noqa: S307
+    read = Struct(f">{recipe.layout}").unpack
     return lambda raw: value(*read(raw))

@@ -20,13 +20,13 @@ from capstan.core.binlog.json_shapes import JsonTexts
 from capstan.core.binlog.memo import Memo
 from capstan.core.binlog.old_temporal import old_datetime, old_time, old_timestamp
 from capstan.core.binlog.temporal import (
-    SPAN_BITS,
     dates,
     datetime_decoder,
     datetime_expression,
+    days,
     fraction_bytes,
+    minutes,
     seconds,
-    spans,
     time_decoder,
     timestamp_decoder,
 )
@@ -227,11 +227,11 @@ def _timestamp(column: WireColumn) -> FieldCodec:
     codec = _temporal(4, timestamp_decoder)(column)
     if column.fsp:
         return codec
-    last = (1 << SPAN_BITS) - 1
-    known = f"{{c}}spans[{{0}} >> {SPAN_BITS}] + {{c}}seconds[{{0}} & {last}]"
+    known = "{c}days[{0} >> 16] + {c}minutes[{0} >> 8 & 255] + {c}seconds[{0} & 255]"
     # Zero is no time: the call knows what it is.
     expression = f"({known} if {{0}} else {{c}}({{0}}))"
-    return attrs.evolve(codec, expression=expression, helpers={"spans": spans, "seconds": seconds})
+    helpers = {"days": days, "minutes": minutes, "seconds": seconds}
+    return attrs.evolve(codec, expression=expression, helpers=helpers)
 
 
 def _bytes(column: WireColumn) -> FieldCodec:

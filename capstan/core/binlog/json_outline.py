@@ -91,12 +91,10 @@ class Outline:
         )
 
     @property
-    def lengths(self) -> dict[int, int]:
-        """How long each text is, by its index."""
+    def texts(self) -> dict[int, bytes]:
+        """The bytes of each text, by its index."""
         return {
-            index: len(field.raw)
-            for index, field in enumerate(self.fields)
-            if field.role is Role.TEXT
+            index: field.raw for index, field in enumerate(self.fields) if field.role is Role.TEXT
         }
 
 

@@ -4,8 +4,8 @@ House rules: what is not exactly as the code expects goes to `json_value`, which
 every document; the code here only saves its work. A shape is everything but the values: keys,
 nesting, the type of each value. Code is written for a shape that was seen often enough, a bounded
 number of them per column, and reads the whole document in one go: one `struct` call up to the next
-text whose length varies. A length that was the same in every sample is expected again; where that
-turns out wrong the code is written anew, with that length read from the document.
+text whose length varies. A text or a length that was the same in every sample is expected again;
+where that turns out wrong the code is written anew, with it read from the document.
 
 Keys never become code: they are constants of the generated function's namespace.
 """
@@ -71,7 +71,7 @@ class JsonTexts:
         samples = self._samples.setdefault(kind, _Samples())
         samples.add(outline)
         if samples.count == self._sightings:
-            shape = _compiled(outline, samples.varying)
+            shape = _compiled(outline, samples)
             samples.count = 0
             place = self._learned.setdefault(kind, len(self._shapes))
             self._shapes = (*self._shapes[:place], shape, *self._shapes[place + 1 :])
@@ -85,26 +85,29 @@ class _Samples:
     Attributes:
         count: How many there were since code was last written.
         varying: The texts that were not always as long.
+        changing: The texts that were not always the same.
     """
 
-    __slots__ = ("_lengths", "count", "varying")
+    __slots__ = ("_texts", "changing", "count", "varying")
 
     def __init__(self) -> None:
         self.count = 0
         self.varying: set[int] = set()
-        self._lengths: dict[int, int] = {}
+        self.changing: set[int] = set()
+        self._texts: dict[int, bytes] = {}
 
     def add(self, outline: Outline) -> None:
-        lengths = outline.lengths
-        before, self._lengths = self._lengths or lengths, lengths
-        self.varying |= {index for index, length in lengths.items() if before[index] != length}
+        texts = outline.texts
+        before, self._texts = self._texts or texts, texts
+        self.changing |= {index for index, raw in texts.items() if before[index] != raw}
+        self.varying |= {i for i in self.changing if len(before[i]) != len(texts[i])}
         self.count += 1
 
 
-def _compiled(outline: Outline, varying: set[int]) -> Shape:
-    """The function for documents of a shape; `varying`: the texts whose length is read."""
+def _compiled(outline: Outline, samples: _Samples) -> Shape:
+    """The function for documents of a shape."""
     namespace: dict[str, Any] = {"QUOTE": quote, "DOUBLE": double_text, "LITERALS": LITERALS}
-    source = "\n".join(_Writer(outline, varying, namespace).lines())
+    source = "\n".join(_Writer(outline, samples, namespace).lines())
     # The text is made of numbers and of the lines of this file only.
     exec(compile(source, "<document decoder>", "exec"), namespace)  # noqa: S102
     shape: Shape = namespace["shape"]
@@ -117,10 +120,11 @@ class _Writer:
     Of field 7 the number is `r7`, the text's bytes `x7`, their length `n7` and their end `q7`.
     """
 
-    def __init__(self, outline: Outline, varying: set[int], namespace: dict[str, Any]) -> None:
+    def __init__(self, outline: Outline, samples: _Samples, namespace: dict[str, Any]) -> None:
         self._fields = outline.fields
         self._text = outline.text
-        self._varying = varying
+        self._varying = samples.varying
+        self._changing = samples.changing
         self._names = namespace
         self._cursor = "0"
         self._layouts: list[str] = []
@@ -159,10 +163,16 @@ class _Writer:
             yield f"q{index} = p + n{index}"
             yield f"x{index} = doc[p:q{index}]"
             self._cursor = f"q{index}"
-        elif field.role is Role.TEXT:
+        elif field.role is Role.TEXT and not self._is_constant(index):
             self._read(f"{len(field.raw)}s", f"x{index}")
         else:
             self._same += field.raw
+
+    def _is_constant(self, index: int) -> bool:
+        """Whether a field is a string that is expected to be always the same."""
+        field = self._fields[index]
+        same = index not in self._changing and field.opaque is None
+        return field.role is Role.TEXT and same
 
     def _length(self, text: int, digits: int) -> Iterator[str]:
         if digits == 1:
@@ -219,6 +229,9 @@ class _Writer:
         for part in (*self._text, None):
             if isinstance(part, str):
                 constant += part
+                continue
+            if part is not None and self._is_constant(part):
+                constant += quote(self._fields[part].raw.decode())
                 continue
             if constant:
                 name = f"T{len(self._names)}"

@@ -15,13 +15,15 @@ from capstan.core.gtid import MAX_NUMBER, GtidSet, uuid_text
 from capstan.core.halts import Halted, HaltReason, halted
 
 _FORMAT_HEAD: Final = Struct("<H50sIB").unpack_from
-_GTID: Final = Struct("<x16sQB16xQ").unpack_from
-_GTID_SIZE: Final = 50
+GTID_LAYOUT: Final = "x16sQB16xQ"
+"""Uuid, number, kind of clock, and from seven bytes on when it was committed."""
+GTID_SIZE: Final = 50
+_GTID: Final = Struct(f"<{GTID_LAYOUT}").unpack_from
 _GTID_HEAD: Final = Struct("<B16sQ").unpack_from
-_LOGICAL_CLOCK: Final = 2
+LOGICAL_CLOCK: Final = 2
 # A timestamp has seven bytes and uses 55 bits; bit 55 says that the original one follows.
-_TWO_TIMES: Final = 1 << 55
-_TIME: Final = _TWO_TIMES - 1
+TWO_TIMES: Final = 1 << 55
+_TIME: Final = TWO_TIMES - 1
 _QUERY_HEAD: Final = Struct("<IIBHH").unpack_from
 _QUERY_SIZES: Final = Struct("<8xB2xH").unpack_from
 _QUERY_HEAD_SIZE: Final = 13
@@ -83,7 +85,8 @@ _uuids: dict[bytes, str] = {}
 _MAX_UUIDS: Final = 4096
 
 
-def _uuid(raw: bytes) -> str:
+def uuid_of(raw: bytes) -> str:
+    """The text of a source uuid; the same object for the same bytes, as a rule."""
     text = _uuids.get(raw)
     if text is None:
         if len(_uuids) >= _MAX_UUIDS:
@@ -97,19 +100,19 @@ _new_committed: Final = tuple.__new__
 
 def read_gtid(data: bytes, start: int, end: int) -> Committed:
     """Read a GTID_LOG event (33); times are 0 in those of servers before 8.0."""
-    if end - start < _GTID_SIZE:
+    if end - start < GTID_SIZE:
         return _read_short_gtid(data, start, end)
     raw, number, clock, arrived = _GTID(data, start)
     # Kind 2 of logical clock: last_committed and sequence_number, then the commit timestamps.
-    if not 0 < number <= MAX_NUMBER or clock != _LOGICAL_CLOCK:
+    if not 0 < number <= MAX_NUMBER or clock != LOGICAL_CLOCK:
         return _read_short_gtid(data, start, end)
-    if arrived & _TWO_TIMES:
-        if end - start < _GTID_SIZE + 7:
+    if arrived & TWO_TIMES:
+        if end - start < GTID_SIZE + 7:
             raise corrupt("GTID truncated")
         original = int.from_bytes(data[start + 49 : start + 56], "little")
     else:
         original = arrived & _TIME
-    uuid = _uuids.get(raw) or _uuid(raw)
+    uuid = _uuids.get(raw) or uuid_of(raw)
     return _new_committed(Committed, (uuid, "", number, original, arrived & _TIME))
 
 
@@ -120,9 +123,9 @@ def _read_short_gtid(data: bytes, start: int, end: int) -> Committed:
     _flags, raw, number = _GTID_HEAD(data, start)
     if not 0 < number <= MAX_NUMBER:
         raise corrupt("GTID number out of range")
-    if end - start > 42 and data[start + 25] == _LOGICAL_CLOCK:
+    if end - start > 42 and data[start + 25] == LOGICAL_CLOCK:
         raise corrupt("GTID truncated")
-    return Committed(_uuid(raw), "", number, 0, 0)
+    return Committed(uuid_of(raw), "", number, 0, 0)
 
 
 def _varlen(data: bytes, position: int, end: int) -> tuple[int, int]:
@@ -175,7 +178,7 @@ def _tagged_event(raw: bytes, tag: bytes, fields: dict[int, int]) -> Committed:
     if len(raw) != 16 or not 0 < number <= MAX_NUMBER or not len(tag) <= 32 or not tag.isascii():
         raise corrupt("GTID_TAGGED malformed")
     arrived = fields.get(6, 0)
-    return Committed(_uuid(raw), tag.decode("ascii"), number, fields.get(7, arrived), arrived)
+    return Committed(uuid_of(raw), tag.decode("ascii"), number, fields.get(7, arrived), arrived)
 
 
 class QueryEvent(NamedTuple):

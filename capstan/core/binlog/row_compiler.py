@@ -8,7 +8,6 @@ When the fast code stumbles, the careful function reads the event again and give
 """
 
 import struct
-from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Final
@@ -16,6 +15,7 @@ from typing import Any, Final
 from capstan.core.binlog.bounded_reader import BoundedReader, corrupt
 from capstan.core.binlog.field_codecs import codec_for
 from capstan.core.binlog.partial_rows import Careful, PartialRows
+from capstan.core.binlog.row_habits import RowHabits
 from capstan.core.binlog.row_source import RowSource
 from capstan.core.binlog.table_map import TableMap
 from capstan.core.halts import Halted, HaltReason, halted
@@ -25,10 +25,6 @@ Row = tuple[Any, ...]
 
 _SIGHTINGS: Final = 64
 """A null bitmap gets code of its own after so many rows: compiling costs as much as hundreds."""
-_MOST_VARIANTS: Final = 8
-_MOST_LINES: Final = 2048
-"""Columns times variants at most, so that a table of 4096 columns compiles in bounded time."""
-_COUNTED: Final = 1024
 _HEADS_KEPT: Final = 16
 
 
@@ -36,7 +32,7 @@ class _ShortRowError(Exception):
     """A row that goes on behind its event, or a NULL where none can be."""
 
 
-_FAILURES: Final = (_ShortRowError, ValueError, IndexError, struct.error, OverflowError)
+FAILURES: Final = (_ShortRowError, ValueError, IndexError, struct.error, OverflowError)
 """What reading wrong bytes can raise in generated code and in the recipes."""
 
 
@@ -49,10 +45,15 @@ class RowDecoder:
 
     Attributes:
         shape: The table's public description.
+        rows: The generated code as it stands now: takes bytes and from where to where its rows
+            lie in them, gives the rows and where the last ends. Anywhere but there, or an exception
+            of `FAILURES`, means that `images` has to judge.
 
     Raises:
         Halted: `unsupported_column_type`, naming the column; `undecodable_text` for a label.
     """
+
+    rows: Callable[[bytes, int, int], tuple[list[Row], int]]
 
     def __init__(self, table: TableMap, sightings: int = _SIGHTINGS) -> None:
         self.shape: TableShape = table.shape
@@ -61,17 +62,15 @@ class RowDecoder:
         nullable = [column.nullable for column in table.wire]
         self._table, self._codecs = table, codecs
         self._writer = RowSource(table.shape.names, nullable, codecs)
-        self._sightings = sightings
-        self._room = min(_MOST_VARIANTS, _MOST_LINES // len(codecs))
-        self._masks: list[bytes] = []
+        self._habits = RowHabits(codecs, sightings)
         self._usual = True
-        self._seen: Counter[bytes] = Counter()
         self._heads = tuple(_Head(len(codecs), bitmaps, self._where) for bitmaps in (1, 2))
         self._namespace: dict[str, Any] = {
             "Short": _ShortRowError,
-            "FAILURES": _FAILURES,
+            "FAILURES": FAILURES,
             "verdict": self._verdict,
-            "seen": self._note,
+            "seen": self._seen,
+            "missed": self._missed,
         }
         self._careful_source = self._writer.careful()
         self._run(self._careful_source)
@@ -105,20 +104,22 @@ class RowDecoder:
         position = start + head.size
         if version1 or data[start:position] not in head.known:
             position = head.check(data, start, end, version1)
+        unusual = False
         try:
-            rows, last = self._rows(data, position, end)
-        except _FAILURES:
-            rows, last = [], -1
+            rows, last = self.rows(data, position, end)
+        except FAILURES as error:
+            # Judged outside the handler: the error holds bytes of a row.
+            rows, last, unusual = [], -1, isinstance(error, ValueError)
         if last != end:
-            rows, last = self._judge(data, position, end)
-            # Nothing is wrong with them, they are unusual: the next ones may be so too.
-            self._grown = self._usual
-            self._usual = False
+            rows, last = self._judge(data, position, end, unusual)
         if last != end or (pairs and len(rows) & 1):
             raise corrupt(f"a row event of {self._where} does not end with a row")
-        if self._grown:
-            self._compile()
         return rows
+
+    def known_head(self, data: bytes, start: int, pairs: bool) -> int:
+        """Bytes of what stands before the rows, when it was found good before, else 0."""
+        head = self._heads[pairs]
+        return head.size if data[start : start + head.size] in head.known else 0
 
     def partial_images(self, data: bytes, start: int, end: int) -> list[Row]:
         """Decode one PARTIAL_UPDATE_ROWS event to whole images; as `images` otherwise."""
@@ -137,13 +138,17 @@ class RowDecoder:
         careful: Careful = namespace["careful"]
         return careful
 
-    def _judge(self, data: bytes, position: int, end: int) -> tuple[list[Row], int]:
+    def _judge(self, data: bytes, position: int, end: int, unusual: bool) -> tuple[list[Row], int]:
         """Read the rows again, step by step, to say what is wrong with them."""
-        careful = self._namespace["careful"]
+        careful: Careful = self._namespace["careful"]
         rows: list[Row] = []
         while position < end:
             row, position = careful(data, position, end)
             rows.append(row)
+        if unusual and self._usual:
+            # Nothing is wrong with the values: the next ones may be so too.
+            self._usual = False
+            self._compile()
         return rows, position
 
     def _verdict(self, place: int | None, error: Exception) -> Halted:
@@ -154,21 +159,24 @@ class RowDecoder:
             return halted(HaltReason.UNDECODABLE_TEXT, name)
         return corrupt(f"a value of {name}")
 
-    def _note(self, mask: bytes) -> None:
-        """Count a null bitmap; the one that was seen often enough gets code of its own."""
-        self._seen[mask] += 1
-        if self._seen[mask] == self._sightings and len(self._masks) < self._room:
-            self._masks.append(mask)
-            self._grown = True
-        elif len(self._seen) > _COUNTED:
-            self._seen.clear()
+    def _seen(self, data: bytes, start: int) -> None:
+        if self._habits.note(data, start):
+            self._compile()
+
+    def _missed(self, data: bytes, start: int, end: int) -> tuple[Row, int]:
+        careful: Careful = self._namespace["careful"]
+        row, stop = careful(data, start, end)
+        if self._habits.missed(data[start : start + (len(self._codecs) + 7) // 8]):
+            self._compile()
+        return row, stop
 
     def _compile(self) -> None:
-        learning = len(self._masks) < self._room
-        self._rows_source = self._writer.rows(self._masks, learning=learning, usual=self._usual)
+        habits = self._habits
+        self._rows_source = self._writer.rows(
+            habits.variants, learning=habits.learning, usual=self._usual
+        )
         self._run(self._rows_source)
-        self._rows: Callable[[bytes, int, int], tuple[list[Row], int]] = self._namespace["rows"]
-        self._grown = False
+        self.rows = self._namespace["rows"]
 
     def _run(self, source: str) -> None:
         self._namespace |= self._writer.namespace

@@ -9,17 +9,20 @@ that Python does not check by itself: what goes wrong is judged by `careful` aft
 too far shows in where the last row ends.
 
 Both find in their namespace: `Short` and `FAILURES` (exceptions), `verdict(column, error)` (makes
-the halt), `seen` (called with each null bitmap that has no code of its own), the `struct` readers
+the halt), `seen(data, p)` (called for each row whose null bitmap has no code of its own), `missed`
+(reads a row like `careful`, one that has other lengths than its code expects), the `struct` readers
 `S0`, `S1`, … and the constants, `C3` for column 3.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 
 from capstan.core.binlog.field_codecs import NUMBER, FieldCodec
+from capstan.core.binlog.row_habits import Lengths
 
 _LETTERS = ("", *"bcdefghijkl")
 """Behind a column's number, for each number that its fixed part unpacks to."""
+_MISSED = ("row, p = missed(data, p, end)", "append(row)", "continue")
 
 
 class RowSource:
@@ -42,6 +45,7 @@ class RowSource:
         self._codecs = codecs
         self._mask_size = (len(codecs) + 7) // 8
         self._usual = False
+        self._lengths: Lengths = {}
         self._readers: dict[str, str] = {}
         self.namespace: dict[str, object] = {
             f"C{place}{name}": value
@@ -50,30 +54,31 @@ class RowSource:
             if value is not None
         }
 
-    def rows(self, masks: Sequence[bytes], *, learning: bool, usual: bool) -> str:
+    def rows(self, variants: Mapping[bytes, Lengths], *, learning: bool, usual: bool) -> str:
         """The function `rows(data, p, end)`, which returns the rows and where they end.
 
         Args:
-            masks: The null bitmaps that get code of their own.
-            learning: Whether the others are told to `seen`.
+            variants: The null bitmaps that get code of their own, and the lengths of values that
+                this code may expect.
+            learning: Whether rows of others are told to `seen`.
             usual: Whether values may be expected to be such as the quicker expressions give.
         """
         size = self._mask_size
         self._usual = usual
         lines = ["def rows(data, p, end):", "    found = []", "    append = found.append"]
         lines.append("    while p < end:")
-        if masks:
+        if variants:
             lines.append(f"        mask = data[p{'' if size == 1 else f':p + {size}'}]")
-        for place, mask in enumerate(masks):
+        for place, (mask, lengths) in enumerate(variants.items()):
             literal = mask[0] if size == 1 else mask
             lines.append(f"        {'elif' if place else 'if'} mask == {literal!r}:")
-            lines += _indented(3, self._straight(mask))
+            lines += _indented(3, self._straight(mask, lengths))
         rest = ["row, q = careful(data, p, end)", "append(row)"]
-        rest += [f"seen(data[p:p + {size}])"] if learning else []
+        rest += ["seen(data, p)"] if learning else []
         rest.append("p = q")
-        if masks:
+        if variants:
             lines.append("        else:")
-        lines += _indented(3 if masks else 2, rest)
+        lines += _indented(3 if variants else 2, rest)
         return "\n".join([*lines, "    return found, p", ""])
 
     def careful(self) -> str:
@@ -112,21 +117,24 @@ class RowSource:
         else:
             yield f"v{place} = {self._value(place)}"
 
-    def _straight(self, mask: bytes) -> Iterator[str]:
-        """The reading of one row whose nulls are known."""
+    def _straight(self, mask: bytes, lengths: Lengths) -> Iterator[str]:
+        """The reading of one row whose nulls are known; `lengths` are looked at, not trusted."""
         values = ["None"] * len(self._codecs)
         here, offset = "p", self._mask_size
+        self._lengths = lengths
         run: list[int] = []
         for place, codec in enumerate(self._codecs):
             if mask[place >> 3] & 1 << (place & 7):
                 continue
             run.append(place)
             values[place] = f"v{place}" if codec.prefixed else self._value(place)
-            if codec.prefixed:
+            if place in lengths:
+                values[place] = self._value(place, f"s{place}")
+            elif codec.prefixed:
                 yield from self._run(run, here, offset)
-                yield f"p = {_plus(here, offset + self._width(run))}"
-                yield f"q = p + {self._number(place)}"
-                yield f"v{place} = {self._value(place, 'data[p:q]')}"
+                yield f"o = {_plus(here, offset + self._width(run))}"
+                yield f"q = o + {self._number(place)}"
+                yield f"v{place} = {self._value(place, 'data[o:q]')}"
                 here, offset, run = "q", 0, []
         if run:
             yield from self._run(run, here, offset)
@@ -138,6 +146,13 @@ class RowSource:
         yield from (f"# {place}: {self._names[place]}" for place in run)
         for order in sorted({self._codecs[place].order for place in run}):
             yield self._read(run, order, here, offset)
+            expected = [place for place in run if place in self._lengths]
+            if order == "<" and expected:
+                others = [f"{self._number(place)} != {self._lengths[place]}" for place in expected]
+                yield f"if {' or '.join(others)}:"
+                yield from _indented(
+                    1, ("row, p = missed(data, p, end)", "append(row)", "continue")
+                )
 
     def _read(self, run: list[int], order: str, here: str, offset: int) -> str:
         """The `struct` call for the columns of one byte order; it skips those of the other."""
@@ -146,7 +161,7 @@ class RowSource:
         for place in run:
             codec = self._codecs[place]
             if codec.order != order:
-                gap += codec.width
+                gap += self._width([place])
                 continue
             if parts:
                 layout += f"{gap}x" if gap else ""
@@ -154,13 +169,17 @@ class RowSource:
                 offset += gap
             layout += codec.layout
             parts += self._variables(place)
+            if place in self._lengths:
+                layout += f"{self._lengths[place]}s"
+                parts.append(f"s{place}")
             gap = 0
         if layout == "B":
             return f"{parts[0]} = data[{_plus(here, offset)}]"
         return f"{', '.join(parts)}, = {self._reader(order + layout)}(data, {_plus(here, offset)})"
 
     def _width(self, run: list[int]) -> int:
-        return sum(self._codecs[place].width for place in run)
+        """Bytes of the columns' fixed parts, and of the values whose lengths are expected."""
+        return sum(self._codecs[place].width + self._lengths.get(place, 0) for place in run)
 
     def _reader(self, layout: str) -> str:
         """The name of the `struct` reader for a layout."""

@@ -12,7 +12,7 @@ from typing import Any, Final, overload
 
 import attrs
 
-from capstan.core.changes import Change, Changes, Op, Row, RowsChunk
+from capstan.core.changes import Change, Changes, ChunkedChanges, Op, Row, RowsChunk
 from capstan.core.halts import HaltReason, halted
 from capstan.core.snapshot.primary_key import (
     Key,
@@ -82,7 +82,7 @@ def gated(changes: Changes, marks: MarksByTable) -> tuple[Changes, int]:
         passed.extend(parts)
         suppressed += held_back
     if suppressed or len(passed) != len(chunks):
-        return Changes(passed), suppressed
+        return ChunkedChanges(passed), suppressed
     return changes, 0
 
 

@@ -40,8 +40,8 @@ def test_documents_of_one_kind_differ_in_values_and_lengths_only():
 def test_lengths_are_those_of_texts():
     """R266: numbers and keys have none that could vary."""
     outline = outline_of(document({"a": "xy", "b": 1.5, "c": ["", "z" * 130]}))
-    assert sorted(outline.lengths.values()) == [0, 2, 130]
-    assert all(outline.fields[index].role is Role.TEXT for index in outline.lengths)
+    assert sorted(map(len, outline.texts.values())) == [0, 2, 130]
+    assert all(outline.fields[index].role is Role.TEXT for index in outline.texts)
 
 
 @pytest.mark.parametrize(

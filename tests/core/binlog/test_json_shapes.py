@@ -85,6 +85,30 @@ def test_a_length_that_was_always_the_same_may_change():
     assert texts._shapes[0](document({"a": "x" * 128, "b": ["y" * 130, 1]})) is None
 
 
+def test_a_text_that_was_always_the_same_may_change():
+    """R266: code that expected a text is written anew and reads it from the document."""
+    texts = JsonTexts(sightings=4)
+    for number in range(400):
+        value = {"kind": "order" if number < 200 else f"kind{number % 9}", "n": number}
+        assert texts.text(document(value)) == json_text(document(value))
+    assert len(texts._shapes) == 1
+    raw = document({"kind": "other", "n": 1})
+    assert texts._shapes[0](raw) == json_text(raw)
+
+
+@pytest.mark.parametrize("text", ["{0}", '"', "\\", "é", "", "{x1}"])
+def test_a_text_that_is_always_the_same_is_printed_like_any_other(text):
+    """R266: escapes and braces in a constant text are characters, not code."""
+    value = {"kind": text, "n": 1}
+    texts = learned(value)
+    assert len(texts._shapes) == 1
+    assert texts._shapes[0](document(value)) == json_text(document(value))
+    assert texts._shapes[0](document({"kind": "x" * len(text.encode()), "n": 1})) in (
+        None,
+        json_text(document({"kind": "x" * len(text.encode()), "n": 1})),
+    )
+
+
 def test_large_documents_are_read_all_the_same():
     """R266: code is written for the small form only."""
     texts = JsonTexts(sightings=1)

@@ -245,7 +245,8 @@ def test_many_different_bitmaps_need_bounded_memory():
         values = [None if nulls >> place & 1 else b"\1" for place in range(16)]
         event = row_event(16, [image(16, values)])
         made.images(event, 0, len(event), False)
-    assert len(made._seen) <= 1025
+    assert len(made._habits._seen) <= 1025
+    assert made._habits._lengths.keys() == made._habits._seen.keys()
 
 
 def test_a_length_beyond_the_event_allocates_nothing():

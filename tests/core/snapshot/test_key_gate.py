@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from capstan.core.binlog.row_compiler import compile_rows
 from capstan.core.binlog.table_map import parse
-from capstan.core.changes import Change, Changes, RowsChunk
+from capstan.core.changes import Change, Changes, ChunkedChanges, RowsChunk
 from capstan.core.halts import Halted
 from capstan.core.snapshot.key_gate import GatedSpool, Marks, MarksByTable, gated
 from capstan.core.spooling import SpooledChanges, SpoolWriter
@@ -43,7 +43,7 @@ def plain(changes: Changes) -> list[Plain]:
 
 
 def passing(table: MarksByTable, *chunks: RowsChunk) -> list[Plain]:
-    return plain(gated(Changes(chunks), table)[0])
+    return plain(gated(ChunkedChanges(chunks), table)[0])
 
 
 def test_inserts_and_updates_pass_up_to_the_cursor() -> None:
@@ -64,13 +64,13 @@ def test_deletes_pass_up_to_the_mark() -> None:
 def test_before_the_first_chunk_nothing_passes() -> None:
     """R93: whatever the change, and without a look at any key."""
     chunks = inserted(T, (1, 0)), updated(T, ((1, 0), (1, 1))), deleted(T, (1, 1))
-    changes, suppressed = gated(Changes(chunks), marks(None))
+    changes, suppressed = gated(ChunkedChanges(chunks), marks(None))
     assert (plain(changes), len(changes), suppressed) == ([], 0, 3)
 
 
 def test_other_tables_and_complete_ones_pass_as_they_are() -> None:
     """R94, R95, D10: the very same object, a key change in one piece."""
-    changes = Changes([updated(OTHER, ((1, 0), (9, 0))), inserted(OTHER, (7, 0))])
+    changes = ChunkedChanges([updated(OTHER, ((1, 0), (9, 0))), inserted(OTHER, (7, 0))])
     assert gated(changes, marks(3)) == (changes, 0)
     assert gated(changes, {})[0] is changes
 
@@ -88,7 +88,7 @@ def test_other_tables_and_complete_ones_pass_as_they_are() -> None:
 )
 def test_a_key_change_is_a_delete_and_an_insert(old: int, new: int, passed: list[Plain]) -> None:
     """R98-R102, D10, case 146: each half is judged by its own key."""
-    changes, suppressed = gated(Changes([updated(T, ((old, 1), (new, 2)))]), marks(50))
+    changes, suppressed = gated(ChunkedChanges([updated(T, ((old, 1), (new, 2)))]), marks(50))
     assert (plain(changes), suppressed) == (passed, int(len(passed) < 2))
     for change in changes:
         assert (change.old_values, change.values) in {((old, 1), None), (None, (new, 2))}
@@ -137,7 +137,7 @@ def test_composite_keys_are_compared_as_tuples_in_key_order() -> None:
 
 
 def passing_rows(table: MarksByTable, *rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    return [change.values for change in gated(Changes([inserted(WIDE, *rows)]), table)[0]]  # type: ignore[misc]
+    return [change.values for change in gated(ChunkedChanges([inserted(WIDE, *rows)]), table)[0]]  # type: ignore[misc]
 
 
 def test_suppressed_changes_are_counted() -> None:
@@ -148,7 +148,7 @@ def test_suppressed_changes_are_counted() -> None:
         deleted(T, (6, 0)),
         inserted(OTHER, (9, 0)),
     ]
-    assert gated(Changes(chunks), marks(5))[1] == 4
+    assert gated(ChunkedChanges(chunks), marks(5))[1] == 4
 
 
 def test_another_key_than_the_marks_is_a_halt() -> None:
@@ -159,7 +159,7 @@ def test_another_key_than_the_marks_is_a_halt() -> None:
         shape("shop.t", "id int", "n int"),
     ):
         with pytest.raises(Halted) as caught:
-            gated(Changes([inserted(other, (SECRET, SECRET))]), marks(5))
+            gated(ChunkedChanges([inserted(other, (SECRET, SECRET))]), marks(5))
         assert str(caught.value) == "snapshot_schema_drifted: shop.t: another key"
 
 
@@ -214,7 +214,7 @@ def test_a_spooled_transaction_passes_as_one_in_memory(
     """D10, D25: by iteration twice, by place in any order, in chunks, and as many suppressed."""
     table = spool_marks(cursor, delivered)
     whole = spooled(run)
-    expected, count = gated(Changes(list(whole.chunks)), table)
+    expected, count = gated(ChunkedChanges(list(whole.chunks)), table)
     passed, suppressed = gated(whole, table)
     want = [seen(change) for change in expected]
     assert (suppressed, len(passed), passed.spooled) == (count, len(want), True)
