@@ -6,6 +6,7 @@ the coordinator's thread, and the sink is called by the coordinator alone.
 """
 
 import time
+from collections.abc import Callable
 
 import attrs
 
@@ -16,6 +17,7 @@ from capstan.actors.messages import (
     PinAsked,
     PinGranted,
     PinMissed,
+    PinTakesLong,
     PurgedIs,
     PurgedWanted,
     ReaderReady,
@@ -51,6 +53,11 @@ from capstan.telemetry.hooks import Hooks
 _REWRITES = frozenset({"alter_table", "alter_partition", "exchange_partition"})
 """Statements that can change stored rows with no row event (D28) and leave the table in place."""
 
+_QUIET = 0.02
+"""Seconds without a call of the sink while a view is captured. The reader waits for answers under a
+lock, and for the interpreter each time when somebody computes; a capture that waits for writers
+takes longer and does not keep the stream."""
+
 _LIVE = frozenset({Phase.STREAMING.value, Phase.PAUSED.value})
 
 
@@ -79,12 +86,28 @@ class Backfill:
     desk: SnapshotDesk | None = None
 
     def __init__(
-        self, settings: BackfillSettings, checkpoint: Address, board: Board, hooks: Hooks
+        self,
+        settings: BackfillSettings,
+        checkpoint: Address,
+        board: Board,
+        hooks: Hooks,
+        after: Callable[[float, object], None],
     ) -> None:
+        """Remember whom to ask and to tell.
+
+        Args:
+            settings: Of the configuration.
+            checkpoint: Writes the state.
+            board: Where the figures go.
+            hooks: Where the events go.
+            after: Sends the coordinator a message in so many seconds.
+        """
         self._settings = settings
         self._checkpoint = checkpoint
         self._board = board
         self._hooks = hooks
+        self._after = after
+        self._pinning: int | None = None
         self._reader: ReaderReady | None = None
         self._missing: GtidSet | None = None
         self._missing_since = 0.0
@@ -125,12 +148,23 @@ class Backfill:
         """Whether a chunk is between its two writes: a drain waits for the second."""
         return self.exclusive and self.desk is not None and self.desk.state is not None
 
+    @property
+    def quiet(self) -> bool:
+        """Whether a view is just being captured: for a moment the sink is better not called."""
+        return self._pinning is not None
+
     def hear(self, message: object, processed: GtidSet) -> None:
         """One step of the conversation with reader and checkpoint.
 
         Raises:
             Halted: What the desk refuses, and a gate that stalled.
         """
+        match message:
+            case ReaderReady():
+                self._pinning = None
+            case ViewPinned(ticket=ticket) | PinMissed(ticket=ticket) | PinTakesLong(ticket=ticket):
+                if ticket == self._pinning:
+                    self._pinning = None
         match message:
             case SnapshotIs(state=state):
                 self.desk = SnapshotDesk(self._settings.patterns, state)
@@ -216,7 +250,11 @@ class Backfill:
             processed: The durable watermark.
         """
         desk = self.desk
-        while desk is not None and (order := desk.next_order(processed, settled=True)) is not None:
+        while (
+            desk is not None
+            and not self.quiet
+            and (order := desk.next_order(processed, settled=True)) is not None
+        ):
             if isinstance(order, EmitChunk):
                 return order
             self._carry_out(order, coordinator)
@@ -231,6 +269,8 @@ class Backfill:
             case WantChunk(ticket=ticket, table=table, after=after):
                 self._send_reader(ChunkWanted(ticket, table, after))
             case GrantPin(ticket=ticket):
+                self._pinning = ticket
+                self._after(_QUIET, PinTakesLong(ticket))
                 self._send_reader(PinGranted(ticket))
 
     def _send_reader(self, message: object) -> None:

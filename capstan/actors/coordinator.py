@@ -73,7 +73,7 @@ class Coordinator(Actor):
         self._hooks = hooks
         self._reading: Reading | None = None
         if reading is not None:
-            self._reading = Reading(reading, checkpoint, board, hooks)
+            self._reading = Reading(reading, checkpoint, board, hooks, self.after)
         self._desk: Desk[Address] | None = None
         self._refusal: Halt | None = None
         self._settling: BatchSettled | None = None
@@ -165,7 +165,8 @@ class Coordinator(Actor):
         """The next batch, once the reader's chunks and ranges have had their turn."""
         if self._reading is not None and desk.resting:
             self._serve_reader(self._reading, desk)
-            if self._reading.exclusive or self.stop_signal.is_set():
+            quiet = self._reading.quiet and not self._stopping
+            if quiet or self._reading.exclusive or self.stop_signal.is_set():
                 return None
             for table in self._reading.to_announce():
                 with self._in_sink():

@@ -278,6 +278,13 @@ class LookAtGate:
 
 
 @attrs.frozen
+class PinTakesLong:
+    """Coordinator → itself: a capture has had its moment of quiet; the sink may be called again."""
+
+    ticket: int
+
+
+@attrs.frozen
 class PurgedWanted:
     """Coordinator → ChunkReader: which transactions has the server purged?"""
 

@@ -4,6 +4,8 @@ House rules: one reader serves both, the backfill first. To the delivery desk th
 the coordinator it is a list of calls that the sink is to get while no batch is out.
 """
 
+from collections.abc import Callable
+
 import attrs
 
 from capstan.actors.backfill import Backfill, BackfillSettings
@@ -39,14 +41,20 @@ class Reading:
     """The coordinator's side of the reader."""
 
     def __init__(
-        self, settings: ReadingSettings, checkpoint: Address, board: Board, hooks: Hooks
+        self,
+        settings: ReadingSettings,
+        checkpoint: Address,
+        board: Board,
+        hooks: Hooks,
+        after: Callable[[float, object], None],
     ) -> None:
+        """Make what is configured; the arguments are those of `Backfill`."""
         self.look_again_in = min(_LONGEST_LOOK, settings.gate_timeout / 4)
         """Seconds until the gate should be looked at again."""
         self._comparing = Comparing(board, settings.gate_timeout)
         self._backfill: Backfill | None = None
         if settings.backfill is not None:
-            self._backfill = Backfill(settings.backfill, checkpoint, board, hooks)
+            self._backfill = Backfill(settings.backfill, checkpoint, board, hooks, after)
 
     # -- the gate ------------------------------------------------------------------------------
 
@@ -82,6 +90,11 @@ class Reading:
     def midway(self) -> bool:
         """Whether a chunk is between its two writes: a drain waits for the second."""
         return self._backfill is not None and self._backfill.midway
+
+    @property
+    def quiet(self) -> bool:
+        """Whether a view is just being captured: for a moment the sink is better not called."""
+        return self._backfill is not None and self._backfill.quiet
 
     # -- the conversation ----------------------------------------------------------------------
 

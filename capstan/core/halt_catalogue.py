@@ -476,7 +476,8 @@ _DELIVERY: Final = dict(
             Fault.STORE,
             "The store that keeps the position could not be read or written. Nothing is created "
             "anew in silence.",
-            "See to free space, rights and the disk of `path` in `[store]` and start again. A "
+            "See to free space, rights and the disk of `path` in `[store]` and start again; the "
+            "files with `-wal` and `-shm` behind its name belong to it and need the same rights. A "
             "damaged file can be replaced by an older copy of it: what was delivered since comes "
             "again.",
         ),

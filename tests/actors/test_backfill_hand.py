@@ -1,5 +1,6 @@
 """The coordinator with a backfill: the steps of a chunk, what is held, how it ends in between."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,8 @@ from helpers.changes_builder import (
 from helpers.mailboxes import Bench
 
 from capstan import MemoryStore
-from capstan.actors.backfill import BackfillSettings
+from capstan.actors import backfill
+from capstan.actors.backfill import Backfill, BackfillSettings
 from capstan.actors.checkpoint import Checkpoint
 from capstan.actors.coordinator import Coordinator
 from capstan.actors.messages import (
@@ -25,6 +27,7 @@ from capstan.actors.messages import (
     ChunkWanted,
     PinAsked,
     PinGranted,
+    PinMissed,
     PositionIs,
     Processed,
     ReaderReady,
@@ -414,3 +417,76 @@ def test_otherwise_it_halts(stage: Stage) -> None:
 
     assert exit_.halt is not None
     assert exit_.halt.reason is HaltReason.SNAPSHOT_SCHEMA_DRIFTED
+
+
+# --- a moment of quiet ----------------------------------------------------------------------------
+
+
+class Barrier:
+    """A message that means nothing; whoever hears it has dealt with all before it."""
+
+
+def passed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait until the coordinator has dealt with everything it was told."""
+    reached = threading.Event()
+    hear = Backfill.hear
+
+    def hooked(self: Backfill, message: object, processed: GtidSet) -> None:
+        hear(self, message, processed)
+        if isinstance(message, Barrier):
+            reached.set()
+
+    monkeypatch.setattr(Backfill, "hear", hooked)
+    stage.tell(Barrier())
+    assert reached.wait(10)
+
+
+@pytest.fixture
+def captured(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> ChunkWanted:
+    """A capture that has begun, and a transaction that came behind it."""
+    monkeypatch.setattr(backfill, "_QUIET", LONG)
+    stage.resolve()
+    want = stage.pin()
+    stage.stream(rows(1, table=OTHER))
+    passed(stage, monkeypatch)
+    assert stage.sink.calls == []
+    return want
+
+
+def test_the_sink_is_left_alone_until_the_view_is_there(
+    stage: Stage, captured: ChunkWanted
+) -> None:
+    """D2: whoever holds a lock does not wait for the sink's computing."""
+    stage.tell(ViewPinned(1, captured.ticket, up_to(0)))
+    stage.persist()
+    assert stage.sink.calls == ["rows 1"]
+
+
+def test_a_capture_that_failed_keeps_nothing(stage: Stage, captured: ChunkWanted) -> None:
+    """D2: the next attempt has a moment of its own."""
+    stage.tell(PinMissed(1, captured.ticket))
+    stage.persist()
+    assert stage.sink.calls == ["rows 1"]
+
+
+def test_a_reader_that_died_in_a_capture_keeps_nothing(stage: Stage, captured: ChunkWanted) -> None:
+    """D2: its successor asks again."""
+    stage.tell(ReaderReady(stage.reader.address, 2))
+    stage.persist()
+    assert stage.sink.calls == ["rows 1"]
+
+
+def test_a_stop_does_not_wait_for_a_capture(stage: Stage, captured: ChunkWanted) -> None:
+    """R20: a drain delivers what was assembled."""
+    stage.coordinator.request_stop()
+    stage.persist()
+    assert stage.sink.calls == ["rows 1"]
+
+
+def test_a_capture_that_takes_long_does_not_keep_the_stream(stage: Stage) -> None:
+    """D2, D6: writers may keep the reader waiting for a second; the stream goes on meanwhile."""
+    stage.resolve()
+    stage.pin()
+    stage.stream(rows(1, table=OTHER))
+    stage.persist()
+    assert stage.sink.calls == ["rows 1"]

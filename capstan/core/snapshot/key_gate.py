@@ -144,7 +144,7 @@ class GatedSpool(SpooledChanges):
         super().release()
         self._found = (0, None)
 
-    def _change(self, index: int) -> Change:
+    def change(self, index: int) -> Change:
         """Found by walking on from the last one that was asked for: forwards, each costs a step."""
         first, chunk = self._found
         if chunk is None or index < first:
