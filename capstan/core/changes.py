@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import chain, repeat
 from typing import Any, ClassVar, Final, Literal, NamedTuple, overload
 
 import attrs
@@ -141,8 +142,7 @@ class Changes(Sequence[Change]):
         """The change at `index` (0 ≤ index < len)."""
 
     def __iter__(self) -> Iterator[Change]:
-        for chunk in self.chunks:
-            yield from chunk
+        return chain.from_iterable(self.chunks)
 
     @overload
     def __getitem__(self, index: int) -> Change: ...
@@ -184,17 +184,13 @@ class RowsChunk(Changes):
         return len(self.images) >> 1 if self.op is _UPDATE else len(self.images)
 
     def __iter__(self) -> Iterator[Change]:
+        # `map` makes them without a frame of its own for each: every row of a stream passes here.
         op, shape, images = self.op, self.shape, self.images
         if op is _UPDATE:
-            pairs = iter(images)
-            for before in pairs:
-                yield Change(op, shape, next(pairs), before)
-        elif op is _DELETE:
-            for image in images:
-                yield Change(op, shape, None, image)
-        else:
-            for image in images:
-                yield Change(op, shape, image, None)
+            return map(Change, repeat(op), repeat(shape), images[1::2], images[::2])
+        if op is _DELETE:
+            return map(Change, repeat(op), repeat(shape), repeat(None), images)
+        return map(Change, repeat(op), repeat(shape), images, repeat(None))
 
     def change(self, index: int) -> Change:
         """The change at `index` (0 ≤ index < len)."""
