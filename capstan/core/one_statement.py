@@ -25,7 +25,14 @@ import attrs
 from capstan.core.binlog.checksum import STEP, intact
 from capstan.core.binlog.framing import Packets
 from capstan.core.binlog.header import SIZE, EventType
-from capstan.core.binlog.log_events import GTID_LAYOUT, GTID_SIZE, LOGICAL_CLOCK, TWO_TIMES, uuid_of
+from capstan.core.binlog.log_events import (
+    GTID_LAYOUT,
+    GTID_SIZE,
+    LOGICAL_CLOCK,
+    TIME,
+    TWO_TIMES,
+    uuid_of,
+)
 from capstan.core.binlog.row_compiler import FAILURES, RowDecoder
 from capstan.core.changes import (
     NO_CHANGES,
@@ -58,11 +65,17 @@ _ROWS_HEAD: Final = 8
 _ROWS: Final = (EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS)
 _HEADER: Final = "4xB4xII2x"
 """Type, size and position of an event."""
-_TIMES: Final = 2 * TWO_TIMES - 1
+_SECOND_TIME: Final = SIZE + GTID_SIZE - 1
+"""Where a GTID has the time of its original commit, when that is another one."""
+_TWO_TIMES_SIZE: Final = _SECOND_TIME + 7 + 1 + _CRC
+"""Bytes of a GTID with two times, at least; one byte of the transaction's size stands behind."""
 _TYPE_SIZE_POSITION: Final = Struct("<4xB4xII").unpack_from
 _SIZE_POSITION: Final = Struct("<9xII").unpack_from
 _UNREADABLE: Final = (*FAILURES, Halted)
-_MOST_OPENINGS: Final = 256
+_MOST_OPENINGS: Final = 1024
+_PATIENCE: Final = 16
+"""So many times as many transactions that found no opening until all are forgotten: to make one
+costs more than it saves once, and tables that are too many to be known are read as fast as ever."""
 
 _Sizes = tuple[int, int, bytes]
 """From GTID to BEGIN, from GTID to TABLE_MAP, and what the TABLE_MAP says: one opening's name."""
@@ -128,6 +141,7 @@ class ShortCut:
         self._budget = budget
         self._openings: dict[_Sizes, _Opening] = {}
         self._endings: dict[int, int] = {}
+        self._in_vain = 0
 
     def take(
         self,
@@ -159,13 +173,13 @@ class ShortCut:
                 read = self._read(data, gap, offset, bounds[place : place + EVENTS + 1])
                 if read is None:
                     break
-                raw, number, time, changes, following = read
+                raw, number, commit, arrived, changes, following = read
                 if raw != source:
                     source, uuid = raw, uuid_of(raw)
                     add = processed.add_to(uuid, "")
                 if not add(number):
                     break
-                committed = _new_committed(Committed, (uuid, "", number, time, time))
+                committed = _new_committed(Committed, (uuid, "", number, commit, arrived))
                 append(Transaction(committed, changes, log, len(run)))
                 run.append(committed)
                 place, offset = place + EVENTS, following
@@ -175,7 +189,7 @@ class ShortCut:
 
     def _read(
         self, data: bytes, gap: int, offset: int, starts: list[int]
-    ) -> tuple[bytes, int, int, Changes, int] | None:
+    ) -> tuple[bytes, int, int, int, Changes, int] | None:
         """Read one transaction; the way through here is hot.
 
         Args:
@@ -185,8 +199,8 @@ class ShortCut:
             starts: Where they begin, and where the event behind them does.
 
         Returns:
-            The source's uuid, the number, microseconds of the commit, the changes and where the
-            last event ends in its file; None when anything is not as usual.
+            The source's uuid, the number, microseconds of the commit there and here, the changes
+            and where the last event ends in its file; None when anything is not as usual.
         """
         gtid, begin, mapping, rows, xid, following = starts
         behind = gap + _CRC
@@ -201,7 +215,9 @@ class ShortCut:
         )
         s4, p4 = _SIZE_POSITION(data, rows)
         t5, s5, p5 = _TYPE_SIZE_POSITION(data, xid)
-        time &= _TIMES
+        commit = arrived = time & TIME
+        if time & TWO_TIMES:
+            commit = int.from_bytes(data[gtid + _SECOND_TIME : gtid + _SECOND_TIME + 7], "little")
         # What differs between packet headers is their number; without them a type never does.
         mark = -2 if gap else _CODE
         if (
@@ -213,7 +229,8 @@ class ShortCut:
             or t5 != _XID
             or not s5 == p5 - p4 == following - xid - gap == _XID_SIZE
             or not 0 < number <= MAX_NUMBER
-            or not 0 < time < TWO_TIMES
+            or not commit
+            or (time & TWO_TIMES and s1 < _TWO_TIMES_SIZE)
             or (
                 crc32(data[gtid : rows - gap]) != opening.sums.get(data[begin + mark])
                 and not _learn_sum(opening.sums, data[begin + mark], data, gap, starts[:4])
@@ -226,11 +243,12 @@ class ShortCut:
             return None
         start, end = rows + form.start, xid - behind
         if form.decoder is None:
-            return None if start > end else (raw, number, time, NO_CHANGES, p5)
+            return None if start > end else (raw, number, commit, arrived, NO_CHANGES, p5)
         images, stop = form.decoder.rows(data, start, end)
         if stop != end or not images or len(images) & form.pairs:
             return None
-        return raw, number, time, RowsChunk(form.op, form.decoder.shape, images), p5
+        chunk = RowsChunk(form.op, form.decoder.shape, images)
+        return raw, number, commit, arrived, chunk, p5
 
     def _learn(self, data: bytes, gap: int, starts: list[int], sizes: _Sizes) -> _Opening | None:
         """Make an opening of three events side by side; None when they are no such thing.
@@ -250,6 +268,7 @@ class ShortCut:
             size < SIZE + GTID_SIZE + _CRC
             or body not in self._tables
             or not self._is_begin(statement)
+            or not self._has_room()
         ):
             return None
         table = self._tables[body]
@@ -266,10 +285,18 @@ class ShortCut:
             ),
             table,
         )
-        if len(self._openings) >= _MOST_OPENINGS:
-            self._openings.clear()
         self._openings[sizes] = opening
         return opening
+
+    def _has_room(self) -> bool:
+        """Whether one more opening may be kept."""
+        if len(self._openings) >= _MOST_OPENINGS:
+            self._in_vain += 1
+            if self._in_vain < _PATIENCE * _MOST_OPENINGS:
+                return False
+            self._openings.clear()
+            self._in_vain = 0
+        return True
 
     def _in_memory(self, table: Table) -> bool:
         """Whether no event that is small enough for the short cut can break the budget."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from capstan.core import one_statement
 from capstan.core.assembly import Fold
 from capstan.core.binlog.framing import Packets
 from capstan.core.changes import Item, Transaction
@@ -70,7 +71,7 @@ def fold_of(
             return place, offset
         stop, after = take(packets, place, offset, *rest)
         taken += stop - place
-        assert len(fold._short_cut._openings) <= 256
+        assert len(fold._short_cut._openings) <= one_statement._MOST_OPENINGS
         return stop, after
 
     fold._short_cut.take = counted  # type: ignore[method-assign]

@@ -23,7 +23,7 @@ _GTID_HEAD: Final = Struct("<B16sQ").unpack_from
 LOGICAL_CLOCK: Final = 2
 # A timestamp has seven bytes and uses 55 bits; bit 55 says that the original one follows.
 TWO_TIMES: Final = 1 << 55
-_TIME: Final = TWO_TIMES - 1
+TIME: Final = TWO_TIMES - 1
 _QUERY_HEAD: Final = Struct("<IIBHH").unpack_from
 _QUERY_SIZES: Final = Struct("<8xB2xH").unpack_from
 _QUERY_HEAD_SIZE: Final = 13
@@ -111,9 +111,9 @@ def read_gtid(data: bytes, start: int, end: int) -> Committed:
             raise corrupt("GTID truncated")
         original = int.from_bytes(data[start + 49 : start + 56], "little")
     else:
-        original = arrived & _TIME
+        original = arrived & TIME
     uuid = _uuids.get(raw) or uuid_of(raw)
-    return _new_committed(Committed, (uuid, "", number, original, arrived & _TIME))
+    return _new_committed(Committed, (uuid, "", number, original, arrived & TIME))
 
 
 def _read_short_gtid(data: bytes, start: int, end: int) -> Committed:
