@@ -159,12 +159,7 @@ class Backfill:
         Raises:
             Halted: What the desk refuses, and a gate that stalled.
         """
-        match message:
-            case ReaderReady():
-                self._pinning = None
-            case ViewPinned(ticket=ticket) | PinMissed(ticket=ticket) | PinTakesLong(ticket=ticket):
-                if ticket == self._pinning:
-                    self._pinning = None
+        self._end_quiet(message)
         match message:
             case SnapshotIs(state=state):
                 self.desk = SnapshotDesk(self._settings.patterns, state)
@@ -177,6 +172,14 @@ class Backfill:
                     self.desk.reader_ready(message.incarnation)
             case _ if self.desk is not None:
                 self._tell(self.desk, message, processed)
+
+    def _end_quiet(self, message: object) -> None:
+        match message:
+            case ReaderReady():
+                self._pinning = None
+            case ViewPinned(ticket=ticket) | PinMissed(ticket=ticket) | PinTakesLong(ticket=ticket):
+                if ticket == self._pinning:
+                    self._pinning = None
 
     def _tell(self, desk: SnapshotDesk, message: object, processed: GtidSet) -> None:
         match message:

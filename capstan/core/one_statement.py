@@ -10,8 +10,9 @@ is left untouched for the fold's event loop, which gives the verdict. No halt be
 How it works: an opening (`_Opening`) says what must stand where in a GTID, a BEGIN and a TABLE_MAP
 of certain sizes, so that one `struct` call and one comparison do for the three. Checksums: the
 CRC32 over an event with its own checksum is one constant, so over events side by side it depends on
-their sizes and on the packet headers between them. An error inside one of them changes the sum as
-surely as that event's own; what the sum must be is learned from events checked one by one.
+their sizes and on the packet headers between them. Errors inside one of them change the sum as
+surely as that event's own, and errors in several pass by chance as rarely, once in 2^32; a checksum
+keeps nobody out who means it. What the sum must be is learned from events checked one by one.
 """
 
 from collections.abc import Callable, Mapping
@@ -218,7 +219,7 @@ class ShortCut:
         commit = arrived = time & TIME
         if time & TWO_TIMES:
             commit = int.from_bytes(data[gtid + _SECOND_TIME : gtid + _SECOND_TIME + 7], "little")
-        # What differs between packet headers is their number; without them a type never does.
+        # A sum's key: the packet's number in front of the event; in a file the event's own type.
         mark = -2 if gap else _CODE
         if (
             form is None

@@ -21,13 +21,14 @@ import attrs
 
 from capstan.core.changes import (
     Change,
+    Item,
     SchemaChange,
     SchemaChangeGroup,
     SnapshotMeta,
     Transaction,
 )
 from capstan.core.gtid import Gtid, GtidSet
-from capstan.sinks.base import Item, Sink
+from capstan.sinks.base import Sink
 
 
 class LoggedSink(Sink):

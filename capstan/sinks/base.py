@@ -11,17 +11,15 @@ from collections.abc import Sequence
 
 from capstan.core.changes import (
     Change,
+    Item,
     Row,
     SchemaChange,
-    SchemaChangeGroup,
     SnapshotMeta,
     Transaction,
 )
 from capstan.core.gtid import GtidSet
 from capstan.core.tables import TableShape
 from capstan.core.verification import Differences
-
-Item = Transaction | SchemaChangeGroup
 
 
 class Sink:

@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
-from capstan.core.changes import Change, SchemaChange, SnapshotMeta, Transaction
+from capstan.core.changes import Change, Item, SchemaChange, SnapshotMeta, Transaction
 from capstan.core.halts import HaltReason, halted
 from capstan.files import FileLock, sync_directory, value_free
 from capstan.sinks import jsonl_text
-from capstan.sinks.base import Item, Sink
+from capstan.sinks.base import Sink
 
 _PIECE: Final = 1 << 16
 _BEGINNINGS: Final = (b'{"gtid": "', b'{"position": "')

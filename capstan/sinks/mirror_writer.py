@@ -17,6 +17,7 @@ import attrs
 from capstan.core.changes import (
     Change,
     Changes,
+    Item,
     Op,
     RowsChunk,
     SchemaChange,
@@ -26,7 +27,6 @@ from capstan.core.changes import (
 from capstan.core.gtid import Gtid, GtidSet
 from capstan.core.halts import HaltReason, halted
 from capstan.core.tables import TableShape
-from capstan.sinks.base import Item
 from capstan.sinks.mirror_rows import KeyedRows, KeylessRows, add_functions, row_buffer
 from capstan.sinks.mirror_schema import follow
 from capstan.sinks.mirror_tables import MirrorTable, MirrorTables, State

@@ -16,14 +16,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from capstan.core.changes import Change, Row, SchemaChange, SnapshotMeta, Transaction
+from capstan.core.changes import Change, Item, Row, SchemaChange, SnapshotMeta, Transaction
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halted, HaltReason
 from capstan.core.tables import TableShape
 from capstan.core.verification import Differences
 from capstan.files import FileKind, SqliteFile
 from capstan.sinks import mirror_compare, mirror_tables, mirror_writer
-from capstan.sinks.base import Item, Sink
+from capstan.sinks.base import Sink
 from capstan.sinks.mirror_writer import MirrorWriter
 
 _KIND: Final = FileKind(

@@ -28,12 +28,12 @@ from capstan.actors.messages import (
     SinkOpened,
     WatermarkMoved,
 )
-from capstan.core.changes import ChunkedChanges, PositionLog, SchemaChange, Transaction
+from capstan.core.changes import ChunkedChanges, Item, PositionLog, SchemaChange, Transaction
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import HaltReason, halted
 from capstan.core.watermark import Position
 from capstan.runtime import NORMAL_EXIT, Actor, Address, ExitKind
-from capstan.sinks.base import Item, Sink
+from capstan.sinks.base import Sink
 from capstan.telemetry.board import Board
 from capstan.telemetry.events import BatchSettled, Event, SchemaChangeDelivered
 from capstan.telemetry.hooks import Hooks

@@ -18,10 +18,10 @@ from helpers.changes_builder import (
     up_to,
 )
 
-from capstan.core.changes import Transaction
+from capstan.core.changes import Item, Transaction
 from capstan.core.gtid import GtidSet
 from capstan.demo.delivery_log import Deliveries, DeliveryLog, LoggedSink
-from capstan.sinks.base import Item, Sink
+from capstan.sinks.base import Sink
 
 TABLE = shape("shop.orders", "id int", key=["id"])
 

@@ -11,7 +11,7 @@ from random import Random
 
 import attrs
 
-from capstan.core.changes import Change, Op, SnapshotMeta, Transaction
+from capstan.core.changes import Change, Item, Op, SnapshotMeta, Transaction
 from capstan.core.gtid import GtidSet
 from capstan.core.snapshot.orders import (
     EmitChunk,
@@ -22,7 +22,7 @@ from capstan.core.snapshot.orders import (
     WantTables,
 )
 from capstan.core.snapshot.progress import SnapshotState
-from capstan.core.snapshot.snapshot_desk import Item, SnapshotDesk
+from capstan.core.snapshot.snapshot_desk import SnapshotDesk
 from capstan.core.tables import TableName
 from helpers.backfill_source import SHAPES, Key, Rows, SimulatedSource, Writing, row_of
 from helpers.changes_builder import gtid

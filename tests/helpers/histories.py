@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from capstan import Config, Delivery, MemoryStore, SchemaChange, Source, Store, Transaction
+from capstan.core.changes import Item
 from capstan.core.gtid import Gtid, GtidSet
 from capstan.core.preflight import ServerFacts
-from capstan.sinks.base import Item, Sink
+from capstan.sinks.base import Sink
 from helpers import event_builder as events
 from helpers.scripted_source import GOOD_FACTS, ScriptedSource, cut, one_by_one
 

@@ -11,9 +11,9 @@ from helpers.pipelines import catch_up
 from helpers.writers import StrictSink, content_of, tables_for, writing
 
 from capstan import Change, Pipeline, SnapshotMeta, SqliteMirror, SqliteStore, Transaction
+from capstan.core.changes import Item
 from capstan.core.tables import CaptureList
 from capstan.demo.compare import compare
-from capstan.sinks.base import Item
 
 DEADLINE = 90.0
 

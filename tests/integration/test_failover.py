@@ -27,11 +27,11 @@ from capstan import (
     SqliteMirror,
     Transaction,
 )
+from capstan.core.changes import Item
 from capstan.core.dialling import Phase
 from capstan.core.tables import CaptureList
 from capstan.demo.compare import compare
 from capstan.demo.mysql_server import MysqlServer
-from capstan.sinks.base import Item
 from capstan.testing import TcpProxy
 
 TABLES = ["shop.*"]

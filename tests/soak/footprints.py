@@ -12,8 +12,8 @@ from typing import Final
 
 import attrs
 
-_MORE_MEMORY: Final = 12 << 20
-"""Bytes: caches of decoders and plans, and what the allocator keeps."""
+_MORE_MEMORY: Final = 6 << 20
+"""Bytes: caches of plans, and what the allocator keeps in its one arena."""
 _MORE_FILES: Final = 11
 """The stream's link and the two of a chunk reader, each with what interrupts it: there or not."""
 _MORE_THREADS: Final = 1

@@ -18,10 +18,10 @@ from typing import Final
 import attrs
 
 from capstan import Config, Pipeline, PipelineHalted, Sink
+from capstan.core.changes import Item
 from capstan.core.halt_catalogue import describe
 from capstan.demo.delivery_log import LoggedSink
 from capstan.demo.pipeline_process import EXIT_HALTED, EXIT_STOPPED
-from capstan.sinks.base import Item
 from capstan.telemetry.events import ChildRestarted
 from capstan.testing import CrashPoints, crash
 

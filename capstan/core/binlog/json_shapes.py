@@ -26,6 +26,8 @@ _SAMPLED: Final = 8
 """One of so many documents is looked at: columns whose documents share nothing pay little."""
 _MOST_SHAPES: Final = 6
 _COUNTED: Final = 256
+_LONGEST_CONSTANT: Final = 64
+"""Bytes of a text that is kept to see whether it is always the same."""
 _FAILURES: Final = (ValueError, IndexError, struct.error)
 
 
@@ -85,22 +87,25 @@ class _Samples:
     Attributes:
         count: How many there were since code was last written.
         varying: The texts that were not always as long.
-        changing: The texts that were not always the same.
+        changing: The texts that were not always the same, and long ones, which are not kept.
     """
 
-    __slots__ = ("_texts", "changing", "count", "varying")
+    __slots__ = ("_lengths", "_short", "changing", "count", "varying")
 
     def __init__(self) -> None:
         self.count = 0
         self.varying: set[int] = set()
         self.changing: set[int] = set()
-        self._texts: dict[int, bytes] = {}
+        self._lengths: dict[int, int] = {}
+        self._short: dict[int, bytes] = {}
 
     def add(self, outline: Outline) -> None:
-        texts = outline.texts
-        before, self._texts = self._texts or texts, texts
-        self.changing |= {index for index, raw in texts.items() if before[index] != raw}
-        self.varying |= {i for i in self.changing if len(before[i]) != len(texts[i])}
+        lengths = {index: len(raw) for index, raw in outline.texts.items()}
+        short = {i: raw for i, raw in outline.texts.items() if len(raw) <= _LONGEST_CONSTANT}
+        before, self._lengths = self._lengths or lengths, lengths
+        self._short = {i: raw for i, raw in (self._short or short).items() if short.get(i) == raw}
+        self.varying |= {index for index, length in lengths.items() if before[index] != length}
+        self.changing |= lengths.keys() - self._short.keys()
         self.count += 1
 
 

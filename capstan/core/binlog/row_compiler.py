@@ -166,7 +166,7 @@ class RowDecoder:
     def _missed(self, data: bytes, start: int, end: int) -> tuple[Row, int]:
         careful: Careful = self._namespace["careful"]
         row, stop = careful(data, start, end)
-        if self._habits.missed(data[start : start + (len(self._codecs) + 7) // 8]):
+        if self._habits.missed(data, start):
             self._compile()
         return row, stop
 

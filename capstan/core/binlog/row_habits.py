@@ -4,10 +4,11 @@ House rules: a habit only says which code is worth writing; it never says what a
 looks at each row whether it keeps to it, and one that does not is read step by step. Everything
 here is bounded: null bitmaps by what code may take, lengths by how many are looked at.
 
-How it works: a null bitmap that was seen often enough gets code of its own. Values behind a length
-that was the same in all those rows (codes, hashes, CHARs of one byte a character) are read with
-their row by one `struct` call. A bitmap under which too many rows were different is learned anew,
-and for the last time without lengths.
+How it works: a null bitmap that was seen often enough gets code of its own, a variant. Values
+behind a length that was the same in all those rows (codes, hashes, CHARs of one byte a character)
+are read with their row by one `struct` call. A column whose length was another one too often is no
+longer expected to keep it. Code is written anew while the code before is still running, to the end
+of its event: what that goes on to tell must change nothing twice.
 """
 
 from collections import Counter
@@ -24,10 +25,10 @@ _COUNTED: Final = 1024
 _MEASURED: Final = 32
 """Values behind a length, in the order of columns, whose length is looked at."""
 _MOST_MISSES: Final = 256
-_MOST_RELAPSES: Final = 4
+"""Rows in all in which a column may have another length than expected."""
 
 Lengths = Mapping[int, int]
-"""Bytes of the values behind a length that always have as many, by column."""
+"""Bytes that values behind a length are expected to have, by column."""
 
 
 class RowHabits:
@@ -48,8 +49,7 @@ class RowHabits:
         self._room = min(_MOST_VARIANTS, _MOST_LINES // len(codecs))
         self._seen: Counter[bytes] = Counter()
         self._lengths: dict[bytes, dict[int, int]] = {}
-        self._misses: Counter[bytes] = Counter()
-        self._relapses: Counter[bytes] = Counter()
+        self._misses: Counter[tuple[bytes, int]] = Counter()
         self.variants: dict[bytes, Lengths] = {}
 
     @property
@@ -65,13 +65,15 @@ class RowHabits:
             start: Where it begins.
         """
         mask = data[start : start + self._mask_size]
+        if mask in self.variants:
+            return False
         lengths = self._measure(mask, data, start + self._mask_size)
         known = self._lengths.get(mask, lengths)
         known = {place: size for place, size in known.items() if lengths[place] == size}
         self._lengths[mask] = known
         self._seen[mask] += 1
         if self._seen[mask] >= self._sightings and self.learning:
-            self.variants[mask] = {} if self._relapses[mask] >= _MOST_RELAPSES else known
+            self.variants[mask] = known
             del self._seen[mask], self._lengths[mask]
             return True
         if len(self._seen) > _COUNTED:
@@ -79,14 +81,23 @@ class RowHabits:
             self._lengths.clear()
         return False
 
-    def missed(self, mask: bytes) -> bool:
-        """Count a row of other lengths than its bitmap's; whether its code is to go."""
-        self._misses[mask] += 1
-        if self._misses[mask] < _MOST_MISSES:
-            return False
-        del self._misses[mask], self.variants[mask]
-        self._relapses[mask] += 1
-        return True
+    def missed(self, data: bytes, start: int) -> bool:
+        """Look at a row of other lengths than its variant's; whether that is to be written anew.
+
+        Args:
+            data: What holds the row, which was found good.
+            start: Where it begins.
+        """
+        mask = data[start : start + self._mask_size]
+        found = self._measure(mask, data, start + self._mask_size)
+        expected = self.variants[mask]
+        others = [place for place, size in expected.items() if found[place] != size]
+        self._misses.update((mask, place) for place in others)
+        given_up = {place for place in others if self._misses[mask, place] >= _MOST_MISSES}
+        if given_up:
+            kept = {place: size for place, size in expected.items() if place not in given_up}
+            self.variants[mask] = kept
+        return bool(given_up)
 
     def _measure(self, mask: bytes, data: bytes, position: int) -> dict[int, int]:
         """Bytes of the first values behind a length."""

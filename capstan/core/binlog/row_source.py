@@ -150,9 +150,7 @@ class RowSource:
             if order == "<" and expected:
                 others = [f"{self._number(place)} != {self._lengths[place]}" for place in expected]
                 yield f"if {' or '.join(others)}:"
-                yield from _indented(
-                    1, ("row, p = missed(data, p, end)", "append(row)", "continue")
-                )
+                yield from _indented(1, _MISSED)
 
     def _read(self, run: list[int], order: str, here: str, offset: int) -> str:
         """The `struct` call for the columns of one byte order; it skips those of the other."""

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from capstan.core.changes import Row, SchemaChangeGroup, Transaction
+from capstan.core.changes import Item, Row, SchemaChangeGroup
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import HaltReason, halted
 from capstan.core.snapshot.chunk_capture import Capture, Stage, first_position, holders
@@ -40,8 +40,6 @@ from capstan.core.snapshot.progress import (
 from capstan.core.tables import TableName, TableShape
 
 _READ_AHEAD: Final = 1
-
-Item = Transaction | SchemaChangeGroup
 
 
 class _Step(Enum):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from capstan.core.changes import Row, SchemaChangeGroup, Transaction
+from capstan.core.changes import Item, Row
 from capstan.core.gtid import GtidSet
 from capstan.core.halts import Halted, HaltReason
 from capstan.core.snapshot.chunk_capture import Capture, Stage, holders
@@ -22,7 +22,6 @@ from capstan.core.snapshot.primary_key import Key
 from capstan.core.tables import TableName, TableShape
 from capstan.core.verification import Differences, TableVerdict, Verification
 
-Item = Transaction | SchemaChangeGroup
 VerifyOrder = WantSurvey | WantChunk | GrantPin | CompareRange
 
 Surveyed = tuple[TableName, HaltReason | None]

@@ -96,6 +96,16 @@ def test_a_text_that_was_always_the_same_may_change():
     assert texts._shapes[0](raw) == json_text(raw)
 
 
+def test_long_texts_are_not_kept():
+    """R266: a text of over 64 bytes is read from the document, however often it is the same."""
+    value = {"kind": "k" * 64, "page": "p" * 65}
+    texts = learned(value)
+    (samples,) = texts._samples.values()
+    assert sorted(map(len, samples._short.values())) == [64]
+    other = document({"kind": "k" * 64, "page": "q" * 65})
+    assert texts._shapes[0](other) == json_text(other)
+
+
 @pytest.mark.parametrize("text", ["{0}", '"', "\\", "é", "", "{x1}"])
 def test_a_text_that_is_always_the_same_is_printed_like_any_other(text):
     """R266: escapes and braces in a constant text are characters, not code."""

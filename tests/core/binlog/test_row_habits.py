@@ -76,23 +76,33 @@ def test_the_last_row_of_a_buffer_may_be_shorter_than_expected():
     assert made.source == source
 
 
-def test_rows_that_have_changed_are_learned_anew():
-    """R266: after 256 rows of other lengths the code for them is written again."""
+def test_a_column_that_changed_is_no_longer_expected_to_stay():
+    """R266: after 256 rows of another length; the other columns keep their habit."""
     made = decoder(COLUMNS, sightings=4)
     for number in range(4):
         decoded(made, (number, b"abc", b"no"))
-    for number in range(270):
+    for number in range(255):
         decoded(made, (number, b"abcd", b"no"))
-    assert lengths(made) == [{1: 4, 2: 2}]
-
-
-def test_rows_that_change_again_and_again_are_no_longer_expected_to_stay():
-    """R266: the code is not written without end; after four relapses it expects no lengths."""
-    made = decoder(COLUMNS, sightings=4)
-    for turn in range(6):
-        for number in range(300):
-            decoded(made, (number, b"x" * (3 + turn), b"no"))
+    assert lengths(made) == [{1: 3, 2: 2}]
+    decoded(made, (1, b"abcd", b"no"))
+    assert lengths(made) == [{2: 2}]
+    for number in range(300):
+        decoded(made, (number, b"abc", b"yes"))
     assert lengths(made) == [{}]
+
+
+@pytest.mark.parametrize("known", [100, 400])
+def test_one_event_may_have_any_number_of_rows_that_are_different(known):
+    """R266: the code goes on to the event's end while it is written anew, once."""
+    made = decoder(COLUMNS, sightings=64)
+    compiled = []
+    compile_ = made._compile
+    made._compile = lambda: (compiled.append(1), compile_())[1]  # type: ignore[method-assign]
+    decoded(made, *[(number, b"abc", b"no") for number in range(known)])
+    decoded(made, *[(number, b"abcd", b"no") for number in range(3000)])
+    decoded(made, *[(number, b"abcd", b"yes") for number in range(3000)])
+    assert lengths(made) == [{}]
+    assert len(compiled) == 3
 
 
 def test_lengths_are_looked_at_for_a_bounded_number_of_columns():
