@@ -207,6 +207,7 @@ MATRIX: Final[tuple[Call, ...]] = (
 ACTORS: Final = ("checkpoint", "coordinator", "assembler", "connection", "chunk_reader")
 UNSENT: Final = {
     "LookAtGate": "a clock of the coordinator's own",
+    "PinTakesLong": "a clock of the coordinator's own; a chunk would only wait for its view",
     "PurgedWanted": "asked when a chunk waited for minutes; nothing moves by it",
     "PurgedIs": "its answer",
     "VerifyWanted": "a verification only reads",

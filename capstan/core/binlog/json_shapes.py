@@ -90,23 +90,29 @@ class _Samples:
         changing: The texts that were not always the same, and long ones, which are not kept.
     """
 
-    __slots__ = ("_lengths", "_short", "changing", "count", "varying")
+    __slots__ = ("_texts", "changing", "count", "varying")
 
     def __init__(self) -> None:
         self.count = 0
         self.varying: set[int] = set()
         self.changing: set[int] = set()
-        self._lengths: dict[int, int] = {}
-        self._short: dict[int, bytes] = {}
+        self._texts: dict[int, bytes | int] = {}
 
     def add(self, outline: Outline) -> None:
-        lengths = {index: len(raw) for index, raw in outline.texts.items()}
-        short = {i: raw for i, raw in outline.texts.items() if len(raw) <= _LONGEST_CONSTANT}
-        before, self._lengths = self._lengths or lengths, lengths
-        self._short = {i: raw for i, raw in (self._short or short).items() if short.get(i) == raw}
-        self.varying |= {index for index, length in lengths.items() if before[index] != length}
-        self.changing |= lengths.keys() - self._short.keys()
+        texts = {
+            index: raw if len(raw) <= _LONGEST_CONSTANT else len(raw)
+            for index, raw in outline.texts.items()
+        }
+        before, self._texts = self._texts or texts, texts
+        self.changing |= {
+            i for i, text in texts.items() if isinstance(text, int) or text != before[i]
+        }
+        self.varying |= {i for i in self.changing if _size(texts[i]) != _size(before[i])}
         self.count += 1
+
+
+def _size(text: bytes | int) -> int:
+    return text if isinstance(text, int) else len(text)
 
 
 def _compiled(outline: Outline, samples: _Samples) -> Shape:
