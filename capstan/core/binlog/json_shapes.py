@@ -28,6 +28,7 @@ _MOST_SHAPES: Final = 6
 _COUNTED: Final = 256
 _LONGEST_CONSTANT: Final = 64
 """Bytes of a text that is kept to see whether it is always the same."""
+_NONE: Final[frozenset[int]] = frozenset()
 _FAILURES: Final = (ValueError, IndexError, struct.error)
 
 
@@ -94,8 +95,7 @@ class _Samples:
 
     def __init__(self) -> None:
         self.count = 0
-        self.varying: set[int] = set()
-        self.changing: set[int] = set()
+        self.varying = self.changing = _NONE
         self._texts: dict[int, bytes | int] = {}
 
     def add(self, outline: Outline) -> None:
@@ -104,10 +104,11 @@ class _Samples:
             for index, raw in outline.texts.items()
         }
         before, self._texts = self._texts or texts, texts
-        self.changing |= {
-            i for i, text in texts.items() if isinstance(text, int) or text != before[i]
-        }
-        self.varying |= {i for i in self.changing if _size(texts[i]) != _size(before[i])}
+        changed = {i for i, text in texts.items() if isinstance(text, int) or text != before[i]}
+        varied = {i for i in changed if _size(texts[i]) != _size(before[i])}
+        # Most kinds of most columns never have either: they share the empty set.
+        self.changing = self.changing | changed if changed else self.changing
+        self.varying = self.varying | varied if varied else self.varying
         self.count += 1
 
 
