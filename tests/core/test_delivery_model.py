@@ -252,4 +252,4 @@ def new_fold() -> Fold:
 
 TestDelivery = Delivery.TestCase
 TestDelivery.__doc__ = "R31, R36, R39, R40, D12, D13, D15, R268: under any interleaving."
-TestDelivery.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
+TestDelivery.settings = settings(max_examples=50, stateful_step_count=50, deadline=None)

@@ -66,7 +66,7 @@ def test_distinct_values_leave_nothing_behind():
         event = row_event(5, rows)
         assert len(made.images(event, 0, len(event), False)) == 50
 
-    assert growth(step, 240) < ROOM
+    assert growth(step, 120) < ROOM
 
 
 def test_many_shapes_of_documents_leave_a_bounded_memory():
@@ -77,7 +77,7 @@ def test_many_shapes_of_documents_leave_a_bounded_memory():
         raw = document({f"key{number % 3000}": {"a": number, "b": ["x" * (number % 50)]}})
         assert texts.text(raw).startswith("{")
 
-    assert growth(step, 12_000) < ROOM
+    assert growth(step, 8_000) < ROOM
 
 
 def test_many_transactions_under_many_table_ids_leave_nothing_behind():
