@@ -36,7 +36,7 @@ from capstan.core.epoch import Epoch
 from capstan.core.gtid import GtidAccumulator, GtidSet
 from capstan.core.halts import Halt, Halted, HaltReason, halted
 from capstan.core.limits import Budget
-from capstan.core.one_statement import EVENTS, ShortCut
+from capstan.core.one_statement import ShortCut
 from capstan.core.row_keeping import RowKeeper
 from capstan.core.schema_naming import Namer
 from capstan.core.shapes import SHAPES, STATEMENT_SHAPES, Cell, Shape, State
@@ -46,7 +46,6 @@ from capstan.core.watermark import Anchor
 
 _WRAP: Final = 0xFFFFFFFF
 _QUERY: Final = int(EventType.QUERY)
-_XID: Final = int(EventType.XID)
 _BEHIND_SESSION: Final = SIZE + 8
 """Where a QUERY's bytes begin that are the same in every session: behind thread and duration."""
 _SECONDS: Final = Struct("<I").unpack_from
@@ -148,7 +147,7 @@ class Fold(RowKeeper):
     def _run(self, packets: Packets) -> None:
         place, last = 0, len(packets.bounds) - 1
         while place < last:
-            if self._row is self._outside and self._may_be_short(packets, place):
+            if self._may_be_short(packets, place):
                 log = self._position_log()
                 place, self._offset = self._short_cut.take(
                     packets, place, self._offset, self._processed, log, self._out
@@ -156,11 +155,9 @@ class Fold(RowKeeper):
             place = self._take_events(packets, place)
 
     def _may_be_short(self, packets: Packets, place: int) -> bool:
-        """Whether the next events look as if the short cut were worth a try."""
-        if not self._checksums or self._anchor is not None or place + EVENTS >= len(packets.bounds):
-            return False
-        code: int = unpack_header(packets.data, packets.bounds[place + EVENTS - 1])[0]
-        return code == _XID
+        """Whether the short cut is open: between transactions, with nothing to look for."""
+        between = self._row is self._outside and self._anchor is None
+        return between and self._checksums and self._short_cut.worth_a_try(packets, place)
 
     def _take_events(self, packets: Packets, place: int) -> int:
         """Take one event after the other up to the end of a group; this loop is hot.

@@ -51,12 +51,13 @@ from capstan.core.limits import Budget
 from capstan.core.row_keeping import Table
 from capstan.core.spooling import OPS
 
-EVENTS: Final = 5
+_EVENTS: Final = 5
 """Events of such a transaction."""
 _CRC: Final = 4
 _CODE: Final = 4
 """Where an event's header has its type."""
 _XID: Final = int(EventType.XID)
+_XID_CODE: Final = bytes([_XID])
 _XID_SIZE: Final = SIZE + 8 + _CRC
 _SESSION: Final = 8
 """Bytes of a QUERY that are another session's: thread and duration."""
@@ -102,6 +103,15 @@ class _RowsForm:
     start: int
     decoder: RowDecoder | None
 
+    def changes(self, data: bytes, start: int, end: int) -> Changes | None:
+        """What the rows at `data[start:end]` say; None when they are not as usual."""
+        if self.decoder is None:
+            return NO_CHANGES if start <= end else None
+        images, stop = self.decoder.rows(data, start, end)
+        if stop != end or not images or len(images) & self.pairs:
+            return None
+        return RowsChunk(self.op, self.decoder.shape, images)
+
 
 @attrs.frozen(eq=False, repr=False)
 class _Opening:
@@ -112,7 +122,7 @@ class _Opening:
         expected: What must not.
         table: Whose rows follow; None outside the capture list.
         forms: How their events look, by type.
-        sums: The CRC32 over the three, by what differs in the packet headers between them.
+        sums: The CRC32 over the three, by the number of the second one's packet.
     """
 
     read: Callable[[bytes, int], tuple[Any, ...]]
@@ -144,6 +154,14 @@ class ShortCut:
         self._endings: dict[int, int] = {}
         self._in_vain = 0
 
+    @staticmethod
+    def worth_a_try(packets: Packets, place: int) -> bool:
+        """Whether what begins at `place` may be five events that end in an XID."""
+        if place + _EVENTS >= len(packets.bounds):
+            return False
+        last = packets.bounds[place + _EVENTS - 1] + _CODE
+        return packets.data[last : last + 1] == _XID_CODE
+
     def take(
         self,
         packets: Packets,
@@ -170,8 +188,8 @@ class ShortCut:
         run, append = log.run, out.append
         source = b""
         try:
-            while place + EVENTS < len(bounds):
-                read = self._read(data, gap, offset, bounds[place : place + EVENTS + 1])
+            while place + _EVENTS < len(bounds):
+                read = self._read(data, gap, offset, bounds[place : place + _EVENTS + 1])
                 if read is None:
                     break
                 raw, number, commit, arrived, changes, following = read
@@ -183,7 +201,7 @@ class ShortCut:
                 committed = _new_committed(Committed, (uuid, "", number, commit, arrived))
                 append(Transaction(committed, changes, log, len(run)))
                 run.append(committed)
-                place, offset = place + EVENTS, following
+                place, offset = place + _EVENTS, following
         except _UNREADABLE:
             pass  # the event loop says what stands there
         return place, offset
@@ -242,14 +260,8 @@ class ShortCut:
             )
         ):
             return None
-        start, end = rows + form.start, xid - behind
-        if form.decoder is None:
-            return None if start > end else (raw, number, commit, arrived, NO_CHANGES, p5)
-        images, stop = form.decoder.rows(data, start, end)
-        if stop != end or not images or len(images) & form.pairs:
-            return None
-        chunk = RowsChunk(form.op, form.decoder.shape, images)
-        return raw, number, commit, arrived, chunk, p5
+        changes = form.changes(data, rows + form.start, xid - behind)
+        return None if changes is None else (raw, number, commit, arrived, changes, p5)
 
     def _learn(self, data: bytes, gap: int, starts: list[int], sizes: _Sizes) -> _Opening | None:
         """Make an opening of three events side by side; None when they are no such thing.
