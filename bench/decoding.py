@@ -5,18 +5,15 @@ contender does with a file stands in `decoders`, in a process of its own.
 """
 
 import contextlib
-import json
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
 from decoders import DECODERS, Decoded, FileTask
+from own_process import measured
 from pymysql.connections import Connection
 from workloads import Workload
 
@@ -28,7 +25,6 @@ BARS: Final = {
     "single": {"mysql-replication": 18.0, "mysqlbinlog -vv": 1.0},
 }
 """How many times as fast capstan is to be, by workload and contender."""
-_RUN_SECONDS: Final = 900
 _HEADS: Final = ("CPU s", "rows/s", "peak MiB", "capstan is faster by")
 
 
@@ -77,15 +73,7 @@ def _execute(connection: "Connection[Any]", statement: str) -> Sequence[tuple[An
 
 
 def _run(name: str, task: FileTask, rows: int) -> Decoded:
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("decoders.py")), name],
-        input=json.dumps(attrs.asdict(task)),
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=_RUN_SECONDS,
-        check=True,
-    )
-    result = Decoded(**json.loads(done.stdout))
+    result = Decoded(**measured(Path(__file__).with_name("decoders.py"), name, task=task))
     if result.rows not in (None, rows):
         raise AssertionError(f"{name} saw {result.rows} rows instead of {rows}")
     return result

@@ -11,7 +11,6 @@ import contextlib
 import json
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
+from own_process import RUN_SECONDS, measured
 
 SCHEMA: Final = "bench"
 TABLE: Final = "snapshot"
@@ -30,7 +30,6 @@ RATE_BAR: Final = 0.9
 """How fast a backfill is to be, as a share of the plain reader's rate."""
 LOCK_BAR: Final = 0.010
 """Seconds that the 99th percentile of the lock holds is to stay below, on an idle server."""
-_RUN_SECONDS: Final = 900
 _BATCH: Final = 10_000
 
 _CREATE = f"""CREATE TABLE {SCHEMA}.{TABLE} (
@@ -137,7 +136,7 @@ def snapshot(task: Task) -> Result:
     )
     with Pipeline(config) as pipeline:
         began = time.perf_counter()
-        if not pipeline.wait_snapshot(_RUN_SECONDS):
+        if not pipeline.wait_snapshot(RUN_SECONDS):
             raise TimeoutError("the backfill did not get there")
         seconds = time.perf_counter() - began
         progress = pipeline.status().snapshot
@@ -230,15 +229,7 @@ def _prepare(server: Any, rows: int) -> None:
 
 
 def _run(name: str, task: Task) -> Result:
-    done = subprocess.run(
-        [sys.executable, __file__, "--contender", name],
-        input=json.dumps(attrs.asdict(task)),
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=_RUN_SECONDS,
-        check=True,
-    )
-    result = Result(**json.loads(done.stdout))
+    result = Result(**measured(Path(__file__), "--contender", name, task=task))
     if result.rows != task.rows:
         raise AssertionError(f"{name} saw {result.rows} rows instead of {task.rows}")
     return result

@@ -5,10 +5,7 @@ the same data. What a contender does stands in `contenders`, in a process of its
 """
 
 import contextlib
-import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Final
 
 import attrs
 from contenders import CONTENDERS, Result, Task
+from own_process import measured
 from workloads import Workload
 
 from capstan.core.gtid import GtidSet
@@ -24,7 +22,6 @@ from capstan.demo.mysql_server import MysqlServer
 PEER: Final = "mysql-replication"
 BARS: Final = {"bulk": 8.0, "single": 8.0}
 """How many times as fast capstan is to be, by workload."""
-_RUN_SECONDS: Final = 900
 
 
 @attrs.frozen(kw_only=True)
@@ -93,15 +90,7 @@ def _measure(server: MysqlServer, workload: Workload, repeat: int) -> dict[str, 
 
 
 def _run(name: str, task: Task) -> Result:
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("contenders.py")), name],
-        input=json.dumps(attrs.asdict(task)),
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=_RUN_SECONDS,
-        check=True,
-    )
-    result = Result(**json.loads(done.stdout))
+    result = Result(**measured(Path(__file__).with_name("contenders.py"), name, task=task))
     if result.rows != task.rows:
         raise AssertionError(f"{name} saw {result.rows} rows instead of {task.rows}")
     return result
