@@ -15,6 +15,7 @@ from helpers.backfill_acts import acting
 from helpers.backfills import Upserting, backfilling
 from helpers.mysql import Database, PrivateServers, execute
 from helpers.pipelines import catch_up, executed
+from helpers.replication import follow
 from helpers.writers import StrictSink, content_of, tables_for, writing
 
 from capstan import HaltReason, MemoryStore, Pipeline, PipelineHalted
@@ -117,14 +118,8 @@ def test_a_server_that_restarts_in_the_middle_is_gone_on_with(new_server: Privat
 @contextmanager
 def replicating(source: MysqlServer, replica: MysqlServer) -> Iterator[None]:
     """The replica follows the source, and takes writes from nobody else."""
-    run(
-        replica,
-        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source.host}', SOURCE_PORT = {source.port},"
-        f" SOURCE_USER = '{source.user}', SOURCE_PASSWORD = '{source.password}',"
-        " SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1",
-        "START REPLICA",
-        "SET GLOBAL super_read_only = ON",
-    )
+    follow(replica, source)
+    run(replica, "SET GLOBAL super_read_only = ON")
     wait_for_replica(source, replica)
     yield
     run(replica, "STOP REPLICA")

@@ -14,6 +14,7 @@ import attrs
 import pytest
 from helpers.mysql import PrivateServers, execute
 from helpers.pipelines import Recording, catch_up, config_for, executed, source_for
+from helpers.replication import follow, run, updated
 from helpers.waiting import wait_until
 from pymysql.connections import Connection
 
@@ -54,15 +55,7 @@ class Pair:
 
     def follow(self) -> None:
         """Let the replica follow."""
-        source = self.source
-        run(
-            self.replica,
-            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source.host}',"
-            f" SOURCE_PORT = {source.port}, SOURCE_USER = '{source.user}',"
-            f" SOURCE_PASSWORD = '{source.password}', SOURCE_AUTO_POSITION = 1,"
-            " GET_SOURCE_PUBLIC_KEY = 1",
-            "START REPLICA",
-        )
+        follow(self.replica, self.source)
 
     def settle(self) -> None:
         """Everything of the source is on the replica."""
@@ -102,17 +95,6 @@ def pair(new_server: PrivateServers) -> Iterator[Pair]:
         made.follow()
         made.settle()
         yield made
-
-
-def run(server: MysqlServer, *statements: str) -> None:
-    with closing(server.connect(ssl_disabled=True)) as connection:
-        for statement in statements:
-            execute(connection, statement)
-
-
-def updated(*numbers: int) -> list[str]:
-    """A transaction for each of these rows."""
-    return [f"UPDATE shop.t SET v = v + 1 WHERE id = {number}" for number in numbers]
 
 
 def held(server: MysqlServer, number: int) -> "Connection[Any]":

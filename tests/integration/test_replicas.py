@@ -14,6 +14,7 @@ import pymysql
 import pytest
 from helpers.mysql import PrivateServers, execute
 from helpers.pipelines import Recording, config_for, executed, halt_of, start_from_now
+from helpers.replication import follow, run, updated
 from helpers.waiting import wait_until
 from pymysql.connections import Connection
 
@@ -36,15 +37,7 @@ class Pair:
 
     def attach(self) -> None:
         """Let the replica follow."""
-        source = self.source
-        run(
-            self.replica,
-            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source.host}',"
-            f" SOURCE_PORT = {source.port}, SOURCE_USER = '{source.user}',"
-            f" SOURCE_PASSWORD = '{source.password}', SOURCE_AUTO_POSITION = 1,"
-            " GET_SOURCE_PUBLIC_KEY = 1",
-            "START REPLICA",
-        )
+        follow(self.replica, self.source)
         self.settled()
 
     def promote(self) -> None:
@@ -90,17 +83,6 @@ def pair(servers: Pair) -> Iterator[Pair]:
     servers.attach()
     yield servers
     servers.promote()
-
-
-def run(server: MysqlServer, *statements: str) -> None:
-    with server.connect() as connection:
-        for statement in statements:
-            execute(connection, statement)
-
-
-def updated(*numbers: int) -> list[str]:
-    """A transaction for each of these rows."""
-    return [f"UPDATE shop.t SET v = v + 1 WHERE id = {number}" for number in numbers]
 
 
 def hold(stack: ExitStack, server: MysqlServer, number: int) -> "Connection[Any]":
